@@ -2,7 +2,7 @@ package event
 
 import (
 	"fmt"
-	"mime"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -51,6 +51,17 @@ type Ref struct {
 
 // IsZero reports whether r is no place at all.
 func (r Ref) IsZero() bool { return r.Topic == 0 }
+
+// String is "topic id/queue/offset", all decimal.
+func (r Ref) String() string { return string(r.append(nil)) }
+
+func (r Ref) append(dst []byte) []byte {
+	dst = strconv.AppendUint(dst, r.Topic, 10)
+	dst = append(dst, '/')
+	dst = strconv.AppendInt(dst, int64(r.Queue), 10)
+	dst = append(dst, '/')
+	return strconv.AppendInt(dst, r.Offset, 10)
+}
 
 // Record is an event read from a topic. Where the place holds a link, Event is
 // the event linked to with the link's overlay in Ext, and Origin is the place of
@@ -149,8 +160,8 @@ func (e Event) Set(name, value string) (Event, error) {
 			e.Time = time.Time{}
 			return e, nil
 		}
-		t, err := time.Parse(time.RFC3339Nano, value)
-		if err != nil {
+		t, ok := parseTime(value)
+		if !ok {
 			return e, &FieldError{Field: "time", Problem: fmt.Sprintf("%q is not an RFC 3339 time such as 2026-01-31T09:30:00Z", value)}
 		}
 		e.Time = t
@@ -192,11 +203,24 @@ func IsJSON(contentType string) bool {
 	if contentType == "" || contentType == "application/json" {
 		return true
 	}
-	mt, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return false
-	}
-	return mt == "application/json" || mt == "text/json" || strings.HasSuffix(mt, "+json")
+	mt := mediaType(contentType)
+	return strings.EqualFold(mt, "application/json") || strings.EqualFold(mt, "text/json") ||
+		hasFoldSuffix(mt, "+json")
+}
+
+// mediaType returns a content type without its parameters. It allocates nothing,
+// unlike mime.ParseMediaType: this runs for every event.
+func mediaType(contentType string) string {
+	mt, _, _ := strings.Cut(contentType, ";")
+	return strings.TrimSpace(mt)
+}
+
+func hasFoldPrefix(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}
+
+func hasFoldSuffix(s, suffix string) bool {
+	return len(s) >= len(suffix) && strings.EqualFold(s[len(s)-len(suffix):], suffix)
 }
 
 // Size is about how many bytes e takes in memory and in the log.
@@ -218,8 +242,9 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
 
 // Validate checks the rules of CloudEvents 1.0 that a bus depends on: id,
-// source and type are there, extension names are lower-case letters and digits.
-// The error is a *FieldError.
+// source and type are there, the year of time has four digits, and extension
+// names are lower-case letters and digits, each once and none a name that
+// CloudEvents uses itself. The error is a *FieldError. Data is not looked at: see CheckJSON.
 func (e *Event) Validate() error {
 	switch {
 	case e.ID == "":
@@ -228,26 +253,38 @@ func (e *Event) Validate() error {
 		return &FieldError{Field: "source", Problem: "is required"}
 	case e.Type == "":
 		return &FieldError{Field: "type", Problem: "is required"}
+	case !e.Time.IsZero() && !timeFits(e.Time.UTC()):
+		return &FieldError{Field: "time", Problem: "is outside the years 0 to 9999"}
 	}
 	for i := range e.Ext {
-		if err := checkName(e.Ext[i].Name); err != nil {
+		name := e.Ext[i].Name
+		if err := checkName(name); err != nil {
 			return err
+		}
+		for j := range i {
+			if e.Ext[j].Name == name {
+				return &FieldError{Field: name, Problem: "stands there twice"}
+			}
 		}
 	}
 	return nil
 }
 
 func checkName(name string) error {
-	ok := name != ""
+	ok := true
 	for i := range len(name) {
 		c := name[i]
 		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9')
 	}
-	switch {
-	case !ok:
+	if name == "" {
+		return &FieldError{Field: `""`, Problem: "is not an attribute name"}
+	}
+	if !ok {
 		return &FieldError{Field: name, Problem: "is not an attribute name: use lower-case letters and digits only"}
-	case name == "data":
-		return &FieldError{Field: name, Problem: "is reserved by CloudEvents"}
+	}
+	switch name {
+	case "data", "specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "partitionkey":
+		return &FieldError{Field: name, Problem: "is not an extension: CloudEvents uses the name itself"}
 	}
 	return nil
 }
