@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// resource is one YAML document: what is wanted of one thing.
+type resource struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	Spec any    `json:"spec"`
+
+	where string // file:line, for errors
+}
+
+// readResources reads every document of a file, of all *.yaml, *.yml and *.json
+// files below a directory by name, or of in when path is "-".
+func readResources(path string, in io.Reader) ([]resource, error) {
+	if path == "-" {
+		b, err := io.ReadAll(in)
+		if err != nil {
+			return nil, err
+		}
+		return parseResources("stdin", b)
+	}
+	var all []resource
+	found := false
+	err := filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		ext := strings.ToLower(filepath.Ext(file))
+		if entry.IsDir() || file != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, ext) {
+			return nil
+		}
+		found = true
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		list, err := parseResources(file, b)
+		all = append(all, list...)
+		return err
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%s: no .yaml, .yml or .json file in it", path)
+	}
+	return all, err
+}
+
+// parseResources reads the documents of one file.
+func parseResources(file string, text []byte) ([]resource, error) {
+	loader, err := yaml.NewLoader(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	var list []resource
+	for {
+		var doc yaml.Node
+		err := loader.Load(&doc)
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if len(doc.Content) == 0 || doc.Content[0].Tag == "!!null" {
+			continue // an empty document
+		}
+		r, err := toResource(file, doc.Content[0])
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+}
+
+// toResource reads one document; its errors name file, line and key.
+func toResource(file string, n *yaml.Node) (resource, error) {
+	r := resource{where: fmt.Sprintf("%s:%d", file, n.Line)}
+	bad := func(at *yaml.Node, format string, a ...any) (resource, error) {
+		return r, fmt.Errorf("%s:%d: %s", file, at.Line, fmt.Sprintf(format, a...))
+	}
+	if n.Kind != yaml.MappingNode {
+		return bad(n, "a document is a mapping of kind, name and spec")
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch key.Value {
+		case "kind", "name":
+			if value.Kind != yaml.ScalarNode || value.Value == "" {
+				return bad(value, "%s: must be a word", key.Value)
+			}
+			if key.Value == "kind" {
+				r.Kind = value.Value
+			} else {
+				r.Name = value.Value
+			}
+		case "spec":
+			if err := value.Decode(&r.Spec); err != nil {
+				return bad(value, "spec: %v", err)
+			}
+			spec, err := stringKeys(r.Spec, "spec")
+			if err != nil {
+				return bad(value, "%v", err)
+			}
+			r.Spec = spec
+		default:
+			return bad(key, "%s: unknown key; a document has kind, name and spec", key.Value)
+		}
+	}
+	switch {
+	case r.Kind == "":
+		return bad(n, "kind: missing; it is Topic, Connector, Rule, Connection …")
+	case r.Name == "":
+		return bad(n, "name: missing")
+	case r.Spec == nil:
+		r.Spec = map[string]any{}
+	}
+	return r, nil
+}
+
+// stringKeys makes every mapping one of strings, as JSON wants it.
+func stringKeys(v any, path string) (any, error) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			y, err := stringKeys(x, path+"."+k)
+			if err != nil {
+				return nil, err
+			}
+			v[k] = y
+		}
+	case map[any]any:
+		m := make(map[string]any, len(v))
+		for k, x := range v {
+			name := fmt.Sprint(k)
+			if _, twice := m[name]; twice {
+				return nil, fmt.Errorf("%s.%s: named twice", path, name)
+			}
+			y, err := stringKeys(x, path+"."+name)
+			if err != nil {
+				return nil, err
+			}
+			m[name] = y
+		}
+		return m, nil
+	case []any:
+		for i, x := range v {
+			y, err := stringKeys(x, fmt.Sprintf("%s[%d]", path, i))
+			if err != nil {
+				return nil, err
+			}
+			v[i] = y
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
+)
+
+func newRule() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rule",
+		Short: "Try rules",
+		Args:  args(cobra.NoArgs),
+		RunE:  showHelp,
+	}
+	cmd.AddCommand(newRuleTest())
+	return cmd
+}
+
+func newRuleTest() *cobra.Command {
+	var events string
+	cmd := &cobra.Command{
+		Use:   "test FILE --event FILE",
+		Short: "Show what a rule would do with events; changes nothing",
+		Long: `Show what a rule would do with events: whether each matches, why, and what comes
+out. FILE holds a Rule document, or only its spec; the event file holds one
+CloudEvent, an array of them, or one a line.`,
+		Example: "  millrace rule test rule.yaml --event order.json",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			if events == "" {
+				return usagef("--event: name a file with events; - for stdin")
+			}
+			form, err := form(cmd)
+			if err != nil {
+				return err
+			}
+			c, err := newClient(cmd)
+			if err != nil {
+				return err
+			}
+			rule, err := readRule(given[0])
+			if err != nil {
+				return err
+			}
+			list, err := readEvents(events, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			raw, err := c.raw(cmd.Context(), http.MethodPost, "/rules/test", map[string]any{"rule": rule, "events": list})
+			if err != nil {
+				return err
+			}
+			return show(cmd.OutOrStdout(), form, raw, ruleTestTable)
+		},
+	}
+	cmd.Flags().StringVar(&events, "event", "", "file with CloudEvents as JSON; - for stdin")
+	outputFlag(cmd)
+	clientFlags(cmd)
+	return cmd
+}
+
+// readRule reads a rule's spec from a file with one document: a Rule, or a spec
+// by itself.
+func readRule(file string) (any, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var spec map[string]any
+	if err := yaml.Load(b, &spec); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if _, document := spec["kind"]; !document {
+		return stringKeys(spec, "spec")
+	}
+	list, err := parseResources(file, b)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 || list[0].Kind != "Rule" {
+		return nil, fmt.Errorf("%s: one document of kind Rule is wanted", file)
+	}
+	return list[0].Spec, nil
+}
+
+// readEvents reads one event, an array or a stream of events.
+func readEvents(file string, in io.Reader) ([]json.RawMessage, error) {
+	var b []byte
+	var err error
+	if file == "-" {
+		b, err = io.ReadAll(in)
+	} else {
+		b, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []json.RawMessage
+	dec := json.NewDecoder(bytes.NewReader(b))
+	for {
+		var v json.RawMessage
+		err := dec.Decode(&v)
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: byte %d: %w", file, dec.InputOffset(), err)
+		}
+		if len(v) > 0 && v[0] == '[' {
+			var more []json.RawMessage
+			if err := json.Unmarshal(v, &more); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			list = append(list, more...)
+			continue
+		}
+		list = append(list, v)
+	}
+}
+
+func ruleTestTable(raw json.RawMessage) (table, error) {
+	var list []struct {
+		Matched bool
+		Explain []json.RawMessage
+		Output  []json.RawMessage
+		Error   string
+	}
+	t := table{head: []string{"EVENT", "MATCHED", "WHAT", "DETAIL"}}
+	err := decodeAnswer(raw, &list)
+	for i, x := range list {
+		t.add(i, x.Matched, "", x.Error)
+		for _, line := range x.Explain {
+			t.add("", "", "explain", plain(line))
+		}
+		for _, e := range x.Output {
+			t.add("", "", "output", plain(e))
+		}
+	}
+	return t, err
+}
+
+// plain is a JSON string's text, or any other JSON as it is.
+func plain(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}

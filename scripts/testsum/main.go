@@ -1,0 +1,194 @@
+// Command testsum reads what `go test -json` says, shows each package as it
+// ends and the output of what failed, and closes with what ran against which
+// real counterpart and what was skipped, and why.
+//
+// A test names its counterpart by logging a line "counterpart: NAME". The exit
+// status is 1 when any test failed or none ran.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// event is one line of `go test -json`.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of a build that failed
+	Test       string
+	Output     string
+	Elapsed    float64
+}
+
+// key is one test of one package; the package itself has no test name.
+type key struct{ pkg, test string }
+
+// summary gathers what happened.
+type summary struct {
+	out                     io.Writer
+	output                  map[key][]string
+	passed, failed          int
+	failedNames             []string
+	skipped                 map[string]string          // test → why
+	counterparts            map[string]map[string]bool // counterpart → packages
+	packages, packagesEmpty int
+}
+
+func main() {
+	notes := flag.String("notes", "", "file with lines on what could not be used")
+	flag.Parse()
+	s := &summary{
+		out:          os.Stdout,
+		output:       make(map[key][]string),
+		skipped:      make(map[string]string),
+		counterparts: make(map[string]map[string]bool),
+	}
+	if err := s.read(os.Stdin); err != nil {
+		fmt.Fprintf(os.Stderr, "testsum: %v\n", err)
+		os.Exit(1)
+	}
+	if err := s.close(*notes); err != nil {
+		fmt.Fprintf(os.Stderr, "testsum: %v\n", err)
+		os.Exit(1)
+	}
+	if s.failed > 0 || s.passed == 0 {
+		os.Exit(1)
+	}
+}
+
+// read takes every line; one that is no JSON is shown as it is.
+func (s *summary) read(r io.Reader) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Action == "" {
+			fmt.Fprintln(s.out, lines.Text())
+			continue
+		}
+		s.take(e)
+	}
+	return lines.Err()
+}
+
+func (s *summary) take(e event) {
+	k := key{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(s.out, e.Output)
+	case "build-fail":
+		s.fail(e.ImportPath + " (does not build)")
+	case "output":
+		s.output[k] = append(s.output[k], e.Output)
+		if _, name, ok := strings.Cut(e.Output, "counterpart: "); ok {
+			name = strings.TrimSpace(name)
+			if s.counterparts[name] == nil {
+				s.counterparts[name] = make(map[string]bool)
+			}
+			s.counterparts[name][strings.TrimPrefix(e.Package, "millrace/")] = true
+		}
+	case "pass", "fail", "skip":
+		s.end(k, e)
+	}
+}
+
+// end takes the end of a test or package.
+func (s *summary) end(k key, e event) {
+	lines := s.output[k]
+	delete(s.output, k)
+	if k.test == "" {
+		s.packages++
+		word := "ok  "
+		if e.Action == "skip" { // no test files
+			s.packagesEmpty++
+			return
+		}
+		if e.Action == "fail" {
+			word = "FAIL"
+			s.failedPackage(k, lines)
+		}
+		fmt.Fprintf(s.out, "%s %-40s %6.1f s\n", word, k.pkg, e.Elapsed)
+		return
+	}
+	name := k.pkg + " " + k.test
+	switch e.Action {
+	case "pass":
+		s.passed++
+	case "skip":
+		s.skipped[name] = reason(lines)
+	case "fail":
+		s.fail(name)
+		fmt.Fprint(s.out, strings.Join(lines, ""))
+	}
+}
+
+// failedPackage shows what a package said outside its tests, such as a panic.
+func (s *summary) failedPackage(k key, lines []string) {
+	for other, more := range s.output {
+		if other.pkg == k.pkg {
+			lines = append(lines, more...) // a test that never ended
+			s.fail(other.pkg + " " + other.test + " (did not end)")
+			delete(s.output, other)
+		}
+	}
+	fmt.Fprint(s.out, strings.Join(lines, ""))
+	if !slices.ContainsFunc(s.failedNames, func(n string) bool { return strings.HasPrefix(n, k.pkg) }) {
+		s.fail(k.pkg)
+	}
+}
+
+func (s *summary) fail(name string) {
+	s.failed++
+	s.failedNames = append(s.failedNames, name)
+}
+
+// reason finds what a skipped test logged last before it ended.
+func reason(lines []string) string {
+	for _, l := range slices.Backward(lines) {
+		l = strings.TrimSpace(l)
+		if l == "" || strings.HasPrefix(l, "---") || strings.HasPrefix(l, "===") {
+			continue
+		}
+		if _, why, ok := strings.Cut(l, ".go:"); ok {
+			if _, text, ok := strings.Cut(why, ": "); ok {
+				return text
+			}
+		}
+		return l
+	}
+	return "no reason given"
+}
+
+// close writes the summary.
+func (s *summary) close(notes string) error {
+	fmt.Fprintln(s.out, "\nSummary")
+	fmt.Fprintf(s.out, "  %d tests passed, %d failed, %d skipped, in %d packages (%d of them without tests)\n",
+		s.passed, s.failed, len(s.skipped), s.packages, s.packagesEmpty)
+	for _, name := range slices.Sorted(maps.Keys(s.counterparts)) {
+		fmt.Fprintf(s.out, "  ran against %s: %s\n", name, strings.Join(slices.Sorted(maps.Keys(s.counterparts[name])), ", "))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.skipped)) {
+		fmt.Fprintf(s.out, "  skipped: %s, because %s\n", name, s.skipped[name])
+	}
+	if notes != "" {
+		b, err := os.ReadFile(notes)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(b)) {
+			fmt.Fprintf(s.out, "  missing: %s", line)
+		}
+	}
+	for _, name := range s.failedNames {
+		fmt.Fprintf(s.out, "  FAILED: %s\n", name)
+	}
+	return nil
+}
