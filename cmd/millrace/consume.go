@@ -144,7 +144,7 @@ func consumeStream(ctx context.Context, c *client, topic string, o consumeOption
 			}
 		}
 		_, refused := errors.AsType[*apiError](err)
-		if errors.Is(err, errEnough) || ctx.Err() != nil || refused || !connected {
+		if errors.Is(err, errEnough) || errors.Is(err, errEnded) || ctx.Err() != nil || refused || !connected {
 			return errors.Join(ctx.Err(), err)
 		}
 		if err := pause(ctx, streamPause); err != nil {

@@ -22,6 +22,9 @@ func newDelete() *cobra.Command {
 			default:
 				return usagef("%s is not topic, connector, rule or connection", given[0])
 			}
+			if force && kind != "topic" {
+				return usagef("--force is for topics only")
+			}
 			c, err := newClient(cmd)
 			if err != nil {
 				return err

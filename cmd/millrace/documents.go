@@ -94,8 +94,13 @@ func toResource(file string, n *yaml.Node) (resource, error) {
 	if n.Kind != yaml.MappingNode {
 		return bad(n, "a document is a mapping of kind, name and spec")
 	}
+	seen := make(map[string]bool, 3)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		if seen[key.Value] {
+			return bad(key, "%s: given twice", key.Value)
+		}
+		seen[key.Value] = true
 		switch key.Value {
 		case "kind", "name":
 			if value.Kind != yaml.ScalarNode || value.Value == "" {

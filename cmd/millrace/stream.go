@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -12,13 +13,16 @@ import (
 // streamPause is how long a dropped stream waits before it connects again.
 const streamPause = time.Second
 
+// errEnded says that the node ended a stream for good; what it said follows.
+var errEnded = errors.New("the stream has ended")
+
 // readStream reads server-sent events and calls take with the data of each; it
 // returns the id of the last one that take took. A stream that ends is io.EOF.
 func readStream(r io.Reader, take func(data []byte) error) (last string, err error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	var (
-		id   string
-		data []byte
+		id, kind string
+		data     []byte
 	)
 	for {
 		line, err := readLine(lines)
@@ -27,12 +31,16 @@ func readStream(r io.Reader, take func(data []byte) error) (last string, err err
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) == 0 {
+			if kind == "end" {
+				return last, fmt.Errorf("%w: %s", errEnded, data)
+			}
 			if data != nil {
 				if err := take(data); err != nil {
 					return last, err
 				}
-				last, data = id, nil
+				last = id
 			}
+			kind, data = "", nil
 			continue
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
@@ -46,9 +54,7 @@ func readStream(r io.Reader, take func(data []byte) error) (last string, err err
 			}
 			data = append(data, value...)
 		case "event":
-			if string(value) == "error" {
-				return last, errors.New("the node ended the stream")
-			}
+			kind = string(value)
 		}
 	}
 }
