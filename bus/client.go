@@ -39,6 +39,7 @@ type Client interface {
 	OffsetAt(ctx context.Context, topic string, queue int, t time.Time) (int64, error)
 	// Scan lists the latest live record of each key of a compacted topic whose key
 	// starts with prefix, by key, beginning after the key after; at most limit (0 = 1000).
+	// Tombstones are left out. Key is the one it is stored under, also of a link.
 	Scan(ctx context.Context, topic, prefix, after string, limit int) ([]event.Record, error)
 	// Version is a number that rises with every change of a compacted topic; Changed
 	// waits until it differs from seen, and returns it.
