@@ -60,28 +60,38 @@ func readResources(path string, in io.Reader) ([]resource, error) {
 
 // parseResources reads the documents of one file.
 func parseResources(file string, text []byte) ([]resource, error) {
+	docs, err := parseDocuments(file, text)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]resource, len(docs))
+	for i, doc := range docs {
+		if list[i], err = toResource(file, doc); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// parseDocuments parses the documents of one file, empty ones left out.
+func parseDocuments(file string, text []byte) ([]*yaml.Node, error) {
 	loader, err := yaml.NewLoader(bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
-	var list []resource
+	var docs []*yaml.Node
 	for {
 		var doc yaml.Node
 		err := loader.Load(&doc)
 		if errors.Is(err, io.EOF) {
-			return list, nil
+			return docs, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		if len(doc.Content) == 0 || doc.Content[0].Tag == "!!null" {
-			continue // an empty document
+		if len(doc.Content) > 0 && doc.Content[0].Tag != "!!null" {
+			docs = append(docs, doc.Content[0])
 		}
-		r, err := toResource(file, doc.Content[0])
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
 	}
 }
 
@@ -112,10 +122,7 @@ func toResource(file string, n *yaml.Node) (resource, error) {
 				r.Name = value.Value
 			}
 		case "spec":
-			if err := value.Decode(&r.Spec); err != nil {
-				return bad(value, "spec: %v", err)
-			}
-			spec, err := stringKeys(r.Spec, "spec")
+			spec, err := toSpec(value)
 			if err != nil {
 				return bad(value, "%v", err)
 			}
@@ -133,6 +140,15 @@ func toResource(file string, n *yaml.Node) (resource, error) {
 		r.Spec = map[string]any{}
 	}
 	return r, nil
+}
+
+// toSpec reads what stands under "spec" as JSON would hold it.
+func toSpec(n *yaml.Node) (any, error) {
+	var v any
+	if err := n.Decode(&v); err != nil {
+		return nil, fmt.Errorf("spec: %w", err)
+	}
+	return stringKeys(v, "spec")
 }
 
 // stringKeys makes every mapping one of strings, as JSON wants it.

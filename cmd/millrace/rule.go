@@ -30,7 +30,7 @@ func newRuleTest() *cobra.Command {
 		Use:   "test FILE --event FILE",
 		Short: "Show what a rule would do with events; changes nothing",
 		Long: `Show what a rule would do with events: whether each matches, why, and what comes
-out. FILE holds a Rule document, or only its spec; the event file holds one
+out. FILE holds one Rule document, others beside it, or only a rule's spec; the event file holds one
 CloudEvent, an array of them, or one a line.`,
 		Example: "  millrace rule test rule.yaml --event order.json",
 		Args:    args(cobra.ExactArgs(1)),
@@ -67,28 +67,44 @@ CloudEvent, an array of them, or one a line.`,
 	return cmd
 }
 
-// readRule reads a rule's spec from a file with one document: a Rule, or a spec
-// by itself.
+// readRule reads a rule's spec from a file: the one document of kind Rule in it,
+// or a spec by itself.
 func readRule(file string) (any, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	var spec map[string]any
-	if err := yaml.Load(b, &spec); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if _, document := spec["kind"]; !document {
-		return stringKeys(spec, "spec")
-	}
-	list, err := parseResources(file, b)
+	docs, err := parseDocuments(file, b)
 	if err != nil {
 		return nil, err
 	}
-	if len(list) != 1 || list[0].Kind != "Rule" {
-		return nil, fmt.Errorf("%s: one document of kind Rule is wanted", file)
+	if len(docs) == 1 && !hasKey(docs[0], "kind") {
+		return toSpec(docs[0])
 	}
-	return list[0].Spec, nil
+	var rules []any
+	for _, doc := range docs {
+		r, err := toResource(file, doc)
+		if err != nil {
+			return nil, err
+		}
+		if r.Kind == "Rule" {
+			rules = append(rules, r.Spec)
+		}
+	}
+	if len(rules) != 1 {
+		return nil, fmt.Errorf("%s: has %d documents of kind Rule, one is wanted", file, len(rules))
+	}
+	return rules[0], nil
+}
+
+// hasKey reports whether a mapping has a key.
+func hasKey(n *yaml.Node, key string) bool {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Kind == yaml.MappingNode && n.Content[i].Value == key {
+			return true
+		}
+	}
+	return false
 }
 
 // readEvents reads one event, an array or a stream of events.
