@@ -28,6 +28,26 @@ func CheckJSON(b []byte) error {
 	return s.end()
 }
 
+// Unquote decodes a JSON string, quotes included. Half of a surrogate pair becomes
+// U+FFFD. The error wraps ErrSyntax.
+func Unquote(b []byte) (string, error) {
+	s := scanner{b: b}
+	if s.peek() != '"' {
+		return "", s.syntax(0, "a string is expected here")
+	}
+	raw, escaped, err := s.str()
+	if err != nil {
+		return "", err
+	}
+	if err := s.end(); err != nil {
+		return "", err
+	}
+	if escaped {
+		return asString(text(raw, true)), nil
+	}
+	return string(raw), nil
+}
+
 // scanner walks over JSON text. Its methods stop behind what they have read.
 type scanner struct {
 	b []byte
