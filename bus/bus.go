@@ -16,6 +16,7 @@ import (
 
 	"millrace/bus/commitlog"
 	"millrace/bus/event"
+	"millrace/bus/frame"
 	"millrace/bus/group"
 	"millrace/bus/index"
 	"millrace/bus/vfs"
@@ -71,7 +72,7 @@ type Bus struct {
 	o      Options
 	log    *commitlog.Log
 	index  *index.Store
-	frames frameCache
+	frames frame.Cache
 	watch  watchers
 	stats  counters
 	topics atomic.Pointer[topicSet]
@@ -109,11 +110,7 @@ func Open(dir string, o Options) (*Bus, error) {
 		FS: o.FS, SegmentBytes: o.SegmentBytes, MaxFrame: 2*o.MaxEvent + 1<<20, Logger: o.Logger,
 	})
 	if err != nil {
-		var ce *commitlog.CorruptError
-		if errors.As(err, &ce) {
-			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
-		}
-		return nil, err
+		return nil, corrupt(err)
 	}
 	b := &Bus{
 		o: o, log: lg,
@@ -122,7 +119,7 @@ func Open(dir string, o Options) (*Bus, error) {
 		saved: map[slotKey]savedRecord{}, groups: group.New(o.Lease),
 		kick: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
-	b.frames.limit = o.CacheBytes
+	b.frames.Limit = o.CacheBytes
 	b.ids.Store(uint64(o.Now().UnixNano()))
 	b.watch.init()
 	if err := b.openViews(filepath.Join(dir, "views")); err != nil {
@@ -173,7 +170,7 @@ func (b *Bus) openViews(dir string) error {
 	}
 	b.index = ix
 	if err := b.recover(m.Applied); err != nil {
-		return errors.Join(err, ix.Abandon())
+		return errors.Join(corrupt(err), ix.Abandon())
 	}
 	return nil
 }
@@ -187,11 +184,11 @@ func (b *Bus) recover(from uint64) error {
 		if err != nil {
 			return fmt.Errorf("recovery: %w", err)
 		}
-		p, err := parsePayload(f.Payload)
+		p, err := frame.Parse(f.Payload)
 		if err != nil {
-			return badFrame(uint64(f.Pos), err)
+			return frame.Bad(uint64(f.Pos), err)
 		}
-		if err := apply(t, f.Kind, uint64(f.Pos), &p); err != nil {
+		if err := frame.Apply(t, f.Kind, uint64(f.Pos), &p); err != nil {
 			return err
 		}
 		at = uint64(f.Next)

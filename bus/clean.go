@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/bus/commitlog"
+	"millrace/bus/frame"
 	"millrace/bus/index"
 )
 
@@ -75,7 +76,7 @@ func (b *Bus) retain(ctx context.Context) error {
 		if t.Retention == (Retention{}) {
 			continue
 		}
-		var runs []runHead
+		var runs []frame.Run
 		for i := range t.Queues {
 			id := index.QueueID{Topic: t.ID, Queue: uint32(i)}
 			q, err := b.index.Queue(id)
@@ -88,13 +89,16 @@ func (b *Bus) retain(ctx context.Context) error {
 			}
 			if first > q.First {
 				b.stats.trimmed.Add(first - q.First)
-				runs = append(runs, runHead{id: id, kind: runBound, first: first})
+				runs = append(runs, frame.Run{Queue: id, Kind: frame.Bound, First: first})
 			}
 		}
 		if len(runs) == 0 {
 			continue
 		}
-		enc := encoder{bus: b, runs: runs, out: &pending{sync: true, done: make(chan outcome, 1)}}
+		enc := b.encoder(&pending{sync: true})
+		for _, h := range runs {
+			enc.open(h)
+		}
 		p, err := enc.finish("")
 		if err != nil {
 			return err
@@ -110,7 +114,7 @@ func (b *Bus) retain(ctx context.Context) error {
 func (b *Bus) retainFrom(ctx context.Context, t *topicState, id index.QueueID, q index.Queue) (int64, error) {
 	first := q.First
 	if age := time.Duration(t.Retention.Age); age > 0 {
-		at, err := b.OffsetAt(ctx, t.Name, int(id.Queue), b.now().Add(-age))
+		at, err := b.OffsetAt(ctx, t.Name, int(id.Queue), b.o.Now().Add(-age))
 		if err != nil {
 			return 0, err
 		}
@@ -192,9 +196,9 @@ func (b *Bus) cleanSegment(ctx context.Context, seg commitlog.Segment) error {
 func (b *Bus) moveForward(frames []commitlog.Frame, bounds map[index.QueueID]bool) error {
 	m := mover{bus: b, bounds: bounds, ts: b.topics.Load()}
 	for _, f := range frames {
-		p, err := parsePayload(f.Payload)
+		p, err := frame.Parse(f.Payload)
 		if err != nil {
-			return badFrame(uint64(f.Pos), err)
+			return frame.Bad(uint64(f.Pos), err)
 		}
 		if err := m.frame(uint64(f.Pos), &p); err != nil {
 			return err
@@ -204,15 +208,16 @@ func (b *Bus) moveForward(frames []commitlog.Frame, bounds map[index.QueueID]boo
 	if len(runs) == 0 {
 		return nil
 	}
-	size := payloadHeader
+	size := frame.Header
 	for i := range runs {
-		size += runHeader + len(runs[i].body)
+		size += frame.RunHeader + len(runs[i].Body)
 	}
-	buf := appendPayloadHead(make([]byte, 0, size), "", nil, len(runs))
+	buf := make([]byte, frame.Header, size)
+	frame.PutHeader(buf, "", len(runs))
 	for i := range runs {
-		buf = appendRun(buf, &runs[i])
+		buf = frame.AppendRun(buf, &runs[i])
 	}
-	pos, err := b.log.Append(frameMoved, buf)
+	pos, err := b.log.Append(frame.Moved, buf)
 	if err != nil {
 		return err
 	}
@@ -221,8 +226,8 @@ func (b *Bus) moveForward(frames []commitlog.Frame, bounds map[index.QueueID]boo
 	}
 	b.stats.moved.Add(int64(len(buf)))
 	t := b.index.Begin()
-	moved := payload{runs: runs}
-	if err := apply(t, frameMoved, uint64(pos), &moved); err != nil {
+	moved := frame.Payload{Runs: runs}
+	if err := frame.Apply(t, frame.Moved, uint64(pos), &moved); err != nil {
 		return err
 	}
 	return t.Commit(uint64(b.log.Synced()))
@@ -233,29 +238,29 @@ type mover struct {
 	bus    *Bus
 	ts     *topicSet
 	bounds map[index.QueueID]bool
-	runs   []runHead
+	runs   []frame.Run
 
-	keep, forget   []byte // bodies of runIDs and runForgetIDs
+	keep, forget   []byte // bodies of frame.IDs and frame.ForgetIDs
 	kept, forgeted uint32
 }
 
-func (m *mover) frame(pos uint64, p *payload) error {
-	for i := range p.runs {
-		h := &p.runs[i]
-		switch h.kind {
-		case runRecords, runLinks:
+func (m *mover) frame(pos uint64, p *frame.Payload) error {
+	for i := range p.Runs {
+		h := &p.Runs[i]
+		switch h.Kind {
+		case frame.Records, frame.Links:
 			if err := m.records(pos, h); err != nil {
 				return err
 			}
 			fallthrough
-		case runBound:
-			if err := m.bound(h.id); err != nil {
+		case frame.Bound:
+			if err := m.bound(h.Queue); err != nil {
 				return err
 			}
-		case runIDs:
-			ids, err := decodeIDs(h)
+		case frame.IDs:
+			ids, err := frame.DecodeIDs(h)
 			if err != nil {
-				return badFrame(pos, err)
+				return frame.Bad(pos, err)
 			}
 			for id := range ids {
 				if err := m.id(pos, id); err != nil {
@@ -264,32 +269,32 @@ func (m *mover) frame(pos uint64, p *payload) error {
 			}
 		}
 	}
-	if p.id != "" {
-		return m.id(pos, p.id)
+	if p.ID != "" {
+		return m.id(pos, p.ID)
 	}
 	return nil
 }
 
 // records copies a run that is live and stands here.
-func (m *mover) records(pos uint64, h *runHead) error {
-	runs, err := m.bus.index.Runs(h.id, h.first, h.first+1, 1)
+func (m *mover) records(pos uint64, h *frame.Run) error {
+	runs, err := m.bus.index.Runs(h.Queue, h.First, h.First+1, 1)
 	if err != nil || len(runs) == 0 {
 		return err
 	}
-	if r := &runs[0]; r.First != h.first || r.Pos != pos || r.Off != h.off {
+	if r := &runs[0]; r.First != h.First || r.Pos != pos || r.Off != h.Off {
 		return nil
 	}
-	if h.compacted() && m.bus.now().UnixNano()-h.stored > int64(tombstoneAge) {
-		key, dead, err := firstRecord(h)
+	if h.Compacted() && m.bus.o.Now().UnixNano()-h.Stored > int64(tombstoneAge) {
+		key, dead, err := frame.OnlyRecord(h)
 		if err != nil {
-			return badFrame(pos, err)
+			return frame.Bad(pos, err)
 		}
-		q, offset, ok, err := m.bus.index.Key(h.id.Topic, key)
+		q, offset, ok, err := m.bus.index.Key(h.Queue.Topic, key)
 		if err != nil {
 			return err
 		}
-		if dead && ok && q == h.id && offset == h.first {
-			m.runs = append(m.runs, runHead{id: h.id, kind: runForgetKey, first: h.first})
+		if dead && ok && q == h.Queue && offset == h.First {
+			m.runs = append(m.runs, frame.Run{Queue: h.Queue, Kind: frame.ForgetKey, First: h.First})
 			return nil
 		}
 	}
@@ -304,7 +309,7 @@ func (m *mover) bound(id index.QueueID) error {
 	}
 	m.bounds[id] = true
 	q, err := m.bus.index.Queue(id)
-	m.runs = append(m.runs, runHead{id: id, kind: runBound, first: q.First, stored: q.Next})
+	m.runs = append(m.runs, frame.Run{Queue: id, Kind: frame.Bound, First: q.First, Stored: q.Next})
 	return err
 }
 
@@ -314,22 +319,22 @@ func (m *mover) id(pos uint64, id string) error {
 	if err != nil || !ok || k.Pos != pos {
 		return err
 	}
-	if m.bus.now().UnixNano()-k.Stored < int64(m.bus.o.DedupeFor) {
-		m.keep = encodeIDs(m.keep, id, k)
+	if m.bus.o.Now().UnixNano()-k.Stored < int64(m.bus.o.DedupeFor) {
+		m.keep = frame.AppendID(m.keep, id, k)
 		m.kept++
 	} else {
-		m.forget = encodeIDs(m.forget, id, k)
+		m.forget = frame.AppendID(m.forget, id, k)
 		m.forgeted++
 	}
 	return nil
 }
 
-func (m *mover) all() []runHead {
+func (m *mover) all() []frame.Run {
 	if m.kept > 0 {
-		m.runs = append(m.runs, runHead{kind: runIDs, count: m.kept, body: m.keep})
+		m.runs = append(m.runs, frame.Run{Kind: frame.IDs, Count: m.kept, Body: m.keep})
 	}
 	if m.forgeted > 0 {
-		m.runs = append(m.runs, runHead{kind: runForgetIDs, count: m.forgeted, body: m.forget})
+		m.runs = append(m.runs, frame.Run{Kind: frame.ForgetIDs, Count: m.forgeted, Body: m.forget})
 	}
 	return m.runs
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/bus/event"
+	"millrace/bus/frame"
 )
 
 // Client is the face of a broker, the same in process (*Bus) and from another
@@ -128,15 +129,8 @@ type Write struct {
 	Links  []Link
 }
 
-// Link places the record at To in another queue. Overlay is laid over the
-// event's extensions when it is read; Key chooses the queue and, in a compacted
-// topic, is the key; Attempt counts deliveries so far.
-type Link struct {
-	To      event.Ref
-	Key     string
-	Attempt int
-	Overlay []event.Attr
-}
+// Link places the record of one queue in another.
+type Link = frame.Link
 
 // Keyed is one entry of a component's state: Value nil deletes it.
 type Keyed struct {

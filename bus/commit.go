@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/bus/commitlog"
+	"millrace/bus/frame"
 	"millrace/bus/group"
 	"millrace/bus/index"
 )
@@ -193,29 +194,29 @@ func (c *committer) write(p *pending) bool {
 		p.done <- outcome{err: err}
 		return false
 	}
-	old := make([]int64, len(p.p.runs))
+	old := make([]int64, len(p.p.Runs))
 	now := max(c.bus.o.Now().UnixNano(), c.lastTime)
-	for i := range p.p.runs {
-		h := &p.p.runs[i]
-		switch h.kind {
-		case runRecords, runLinks:
-			next, err := c.head(h.id)
+	for i := range p.p.Runs {
+		h := &p.p.Runs[i]
+		switch h.Kind {
+		case frame.Records, frame.Links:
+			next, err := c.head(h.Queue)
 			if err != nil {
 				c.fail(err)
 				p.done <- outcome{err: c.broken}
 				return false
 			}
 			old[i] = next
-			h.first, h.stored = next, now
-			c.heads[h.id] = next + int64(h.count) // Invariant 3
+			h.First, h.Stored = next, now
+			c.heads[h.Queue] = next + int64(h.Count) // Invariant 3
 		}
-		h.put(p.payload[h.off:])
+		h.Put(p.payload[h.Off:])
 	}
-	pos, err := c.bus.log.Append(frameBatch, p.payload)
+	pos, err := c.bus.log.Append(frame.Batch, p.payload)
 	if err != nil {
 		for i := len(old) - 1; i >= 0; i-- {
-			if h := &p.p.runs[i]; h.kind == runRecords || h.kind == runLinks {
-				c.heads[h.id] = old[i]
+			if h := &p.p.Runs[i]; h.HasRecords() {
+				c.heads[h.Queue] = old[i]
 			}
 		}
 		if errors.Is(err, commitlog.ErrFull) {
@@ -233,8 +234,8 @@ func (c *committer) write(p *pending) bool {
 	for _, g := range p.grants {
 		c.epochs[slotKey{g.Group, g.Slot}] = g.Epoch
 	}
-	if p.p.id != "" {
-		c.ids[p.p.id] = p
+	if p.p.ID != "" {
+		c.ids[p.p.ID] = p
 	}
 	c.unapplied = append(c.unapplied, &written{pending: p, pos: uint64(pos)})
 	return p.sync
@@ -242,14 +243,14 @@ func (c *committer) write(p *pending) bool {
 
 // known answers a retry of a batch that is stored or on its way. Invariant 2.
 func (c *committer) known(p *pending) (needSync, done bool) {
-	if p.p.id == "" {
+	if p.p.ID == "" {
 		return false, false
 	}
-	if first := c.ids[p.p.id]; first != nil {
+	if first := c.ids[p.p.ID]; first != nil {
 		c.retry = append(c.retry, waiting{of: first, p: p})
 		return true, true
 	}
-	k, ok, err := c.bus.index.Known(p.p.id)
+	k, ok, err := c.bus.index.Known(p.p.ID)
 	if err != nil {
 		c.fail(err)
 		p.done <- outcome{err: c.broken}
@@ -271,9 +272,9 @@ func (c *committer) admit(p *pending) error {
 		}
 	}
 	ts := c.bus.topics.Load()
-	for i := range p.p.runs {
-		if h := &p.p.runs[i]; h.kind != runDrop && ts.byID[h.id.Topic] == nil {
-			return &Error{Kind: ErrNoTopic, Thing: fmt.Sprintf("topic with id %d", h.id.Topic), Msg: "was deleted meanwhile"}
+	for i := range p.p.Runs {
+		if h := &p.p.Runs[i]; h.Kind != frame.Drop && ts.byID[h.Queue.Topic] == nil {
+			return &Error{Kind: ErrNoTopic, Thing: fmt.Sprintf("topic with id %d", h.Queue.Topic), Msg: "was deleted meanwhile"}
 		}
 	}
 	if p.links {
@@ -304,7 +305,7 @@ func (c *committer) flush() {
 	// Invariant 1: only now do the views, and with them readers, see it.
 	t := c.bus.index.Begin()
 	for _, w := range c.unapplied {
-		if err := apply(t, frameBatch, w.pos, &w.p); err != nil {
+		if err := frame.Apply(t, frame.Batch, w.pos, &w.p); err != nil {
 			c.fail(err)
 			return
 		}
@@ -319,12 +320,12 @@ func (c *committer) flush() {
 		clear(c.heads) // the views know them now
 	}
 	for _, w := range ws {
-		delete(c.ids, w.p.id)
+		delete(c.ids, w.p.ID)
 		c.bus.published(w)
 		c.reply(w, nil)
 	}
 	for _, r := range retry {
-		r.p.done <- outcome{parts: r.of.p.parts()}
+		r.p.done <- outcome{parts: r.of.p.Parts()}
 	}
 }
 
@@ -335,7 +336,7 @@ func (c *committer) reply(w *written, err error) {
 	w.replied = true
 	o := outcome{err: err}
 	if err == nil {
-		o.parts = w.p.parts()
+		o.parts = w.p.Parts()
 	}
 	w.done <- o
 }
@@ -360,93 +361,14 @@ func (c *committer) fail(err error) {
 
 // published tells everybody who waits that a batch is readable.
 func (b *Bus) published(w *written) {
-	for i := range w.p.runs {
-		h := &w.p.runs[i]
-		if h.kind == runRecords || h.kind == runLinks {
-			b.watch.advance(h.id)
+	for i := range w.p.Runs {
+		h := &w.p.Runs[i]
+		if h.HasRecords() {
+			b.watch.advance(h.Queue)
 		}
 	}
 	b.remember(w.saves)
 	b.granted(w.grants)
-}
-
-// checkLinks refuses a link to what is not there (any more): a link must never
-// dangle, Invariant 8.
-func (c *committer) checkLinks(p *pending) error {
-	for i := range p.p.runs {
-		h := &p.p.runs[i]
-		if h.kind != runLinks {
-			continue
-		}
-		pins, err := linkPins(h.body, h.count)
-		if err != nil {
-			return badFrame(0, err)
-		}
-		for _, pin := range pins {
-			if c.stale(pin.Queue.Topic) {
-				c.flush()
-				if c.broken != nil {
-					return c.broken
-				}
-			}
-			if err := c.checkPin(h, pin); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// stale reports whether something written but not applied may change what is
-// live in a topic.
-func (c *committer) stale(topic uint64) bool {
-	for _, w := range c.unapplied {
-		for i := range w.p.runs {
-			if w.p.runs[i].id.Topic == topic {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (c *committer) checkPin(h *runHead, pin index.Pin) error {
-	runs, err := c.bus.index.Runs(pin.Queue, pin.Min, pin.Max+1, 0)
-	if err != nil {
-		return err
-	}
-	next := pin.Min // how far the runs cover the pin without a gap
-	dense := true
-	for i := range runs {
-		dense = dense && runs[i].First <= next
-		next = max(next, runs[i].Last()+1)
-	}
-	if dense && next > pin.Max {
-		return nil
-	}
-	body := h.body
-	for range h.count {
-		l, rest, err := decodeLink(body)
-		if err != nil {
-			return badFrame(0, err)
-		}
-		body = rest
-		if l.To.Topic != pin.Queue.Topic || uint32(l.To.Queue) != pin.Queue.Queue || l.To.Offset < pin.Min || l.To.Offset > pin.Max {
-			continue
-		}
-		found := false
-		for i := range runs {
-			found = found || l.To.Offset >= runs[i].First && l.To.Offset <= runs[i].Last()
-		}
-		if !found {
-			name := fmt.Sprintf("id %d", l.To.Topic)
-			if t := c.bus.topics.Load().byID[l.To.Topic]; t != nil {
-				name = t.Name
-			}
-			return &Error{Kind: ErrInvalid, Thing: fmt.Sprintf("link to %s/%d/%d", name, l.To.Queue, l.To.Offset), Msg: "there is no such record (any more)"}
-		}
-	}
-	return nil
 }
 
 // grantRecord is an epoch as it is stored.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"millrace/bus/event"
+	"millrace/bus/frame"
 	"millrace/bus/group"
 	"millrace/bus/index"
 )
@@ -19,7 +21,7 @@ import (
 // the committer fills in offsets and times and answers on done.
 type pending struct {
 	payload []byte
-	p       payload
+	p       frame.Payload
 	sync    bool
 	links   bool
 	owners  []Owner
@@ -42,10 +44,8 @@ func (b *Bus) encode(batch *Batch) (*pending, error) {
 	if len(batch.ID) > 1024 {
 		return nil, &Error{Kind: ErrInvalid, Thing: "batch", Field: "id", Msg: "is longer than 1024 bytes"}
 	}
-	ts := b.topics.Load()
-	enc := encoder{bus: b, ts: ts, out: &pending{
-		owners: slices.Clone(batch.As), saves: batch.Saves, done: make(chan outcome, 1),
-	}}
+	enc := b.encoder(&pending{owners: slices.Clone(batch.As), saves: batch.Saves})
+	enc.grow(batch)
 	for i := range batch.Writes {
 		if err := enc.write(i, &batch.Writes[i]); err != nil {
 			return nil, err
@@ -62,13 +62,44 @@ func (b *Bus) encode(batch *Batch) (*pending, error) {
 	return enc.finish(batch.ID)
 }
 
+// encoder lays a batch out in one buffer as it goes.
 type encoder struct {
 	bus   *Bus
 	ts    *topicSet
 	out   *pending
-	runs  []runHead
-	order []orderPart // of the caller's own items
-	size  int64
+	buf   []byte
+	runs  []frame.Run
+	order []frame.Part // of the caller's own items
+}
+
+func (b *Bus) encoder(out *pending) *encoder {
+	out.done = make(chan outcome, 1)
+	return &encoder{bus: b, ts: b.topics.Load(), out: out, buf: make([]byte, frame.Header, 512)}
+}
+
+// grow makes room for a batch at once.
+func (e *encoder) grow(batch *Batch) {
+	n := 512 + len(batch.ID) + 512*len(batch.Saves)
+	for i := range batch.Writes {
+		w := &batch.Writes[i]
+		for j := range w.Events {
+			n += w.Events[j].Size()
+		}
+		n += 64 * len(w.Links)
+	}
+	for i := range batch.State {
+		n += 128 + len(batch.State[i].Key) + len(batch.State[i].Value)
+	}
+	n += n / 256 // run headers
+	e.buf = slices.Grow(e.buf, n)
+}
+
+// open begins a run; what is appended to buf until the next one is its body.
+func (e *encoder) open(h frame.Run) *frame.Run {
+	h.Off = uint32(len(e.buf))
+	e.buf = append(e.buf, make([]byte, frame.RunHeader)...)
+	e.runs = append(e.runs, h)
+	return &e.runs[len(e.runs)-1]
 }
 
 func (e *encoder) write(i int, w *Write) error {
@@ -95,28 +126,31 @@ func (e *encoder) write(i int, w *Write) error {
 			return &Error{Kind: ErrInvalid, Thing: "topic " + w.Topic, Field: fmt.Sprintf("links[%d]", j), Msg: "needs a place to link to, and a key in a compacted topic"}
 		}
 	}
-	e.items(t, runRecords, len(w.Events), func(j int) string { return w.Events[j].Key }, func(h *runHead, prev, j int) {
+	keyless := uint32(0) // the queue of all that have no key
+	if t.Queues > 1 && (slices.ContainsFunc(w.Events, func(ev event.Event) bool { return ev.Key == "" }) ||
+		slices.ContainsFunc(w.Links, func(l Link) bool { return l.Key == "" })) {
+		keyless = t.turn.Add(1) % uint32(t.Queues)
+	}
+	e.items(t, keyless, frame.Records, len(w.Events), func(j int) string { return w.Events[j].Key }, func(prev, j int) {
 		var p *event.Event
 		if prev >= 0 {
 			p = &w.Events[prev]
 		}
-		h.body = event.AppendRecord(h.body, p, &w.Events[j])
+		e.buf = event.AppendRecord(e.buf, p, &w.Events[j])
 	}, func(j int) int { return w.Events[j].Size() })
-	e.items(t, runLinks, len(w.Links), func(j int) string { return w.Links[j].Key }, func(h *runHead, _, j int) {
-		h.body = appendLink(h.body, &w.Links[j])
+	e.items(t, keyless, frame.Links, len(w.Links), func(j int) string { return w.Links[j].Key }, func(_, j int) {
+		e.buf = frame.AppendLink(e.buf, &w.Links[j])
 	}, func(j int) int { return 64 + len(w.Links[j].Key) })
 	return nil
 }
 
 // items encodes n items of one kind into runs, a queue at a time, and notes
 // their order.
-func (e *encoder) items(t *topicState, kind byte, n int, key func(int) string, put func(h *runHead, prev, j int), size func(int) int) {
+func (e *encoder) items(t *topicState, keyless uint32, kind byte, n int, key func(int) string, put func(prev, j int), size func(int) int) {
 	if n == 0 {
 		return
 	}
 	queues := make([]uint32, n) // of each item
-	keyless := uint32(0)
-	turned := false
 	spread := false
 	for j := range n {
 		switch k := key(j); {
@@ -124,9 +158,6 @@ func (e *encoder) items(t *topicState, kind byte, n int, key func(int) string, p
 		case k != "":
 			queues[j] = uint32(xxhash.Sum64String(k) % uint64(t.Queues))
 		default:
-			if !turned {
-				keyless, turned = t.turn.Add(1)%uint32(t.Queues), true
-			}
 			queues[j] = keyless
 		}
 		spread = spread || queues[j] != queues[0]
@@ -154,34 +185,33 @@ func (e *encoder) items(t *topicState, kind byte, n int, key func(int) string, p
 		}
 	}
 	for _, r := range runOf {
-		if k := len(e.order); k > 0 && e.order[k-1].run == r {
-			e.order[k-1].n++
+		if k := len(e.order); k > 0 && e.order[k-1].Run == r {
+			e.order[k-1].N++
 		} else {
-			e.order = append(e.order, orderPart{run: r, n: 1})
+			e.order = append(e.order, frame.Part{Run: r, N: 1})
 		}
 	}
 }
 
 // queue encodes the items j of one queue; runOf learns where each went.
-func (e *encoder) queue(t *topicState, kind byte, q uint32, runOf []uint32, items func(func(int) bool), put func(h *runHead, prev, j int), size func(int) int) {
-	var h *runHead
+func (e *encoder) queue(t *topicState, kind byte, q uint32, runOf []uint32, items func(func(int) bool), put func(prev, j int), size func(int) int) {
+	var h *frame.Run
 	prev := -1
 	for j := range items {
-		full := h != nil && (h.count == maxRunRecords || h.compacted() || len(h.body)+size(j) > maxRunBytes)
+		full := h != nil && (h.Count == frame.MaxRunRecords || h.Compacted() || len(e.buf)-int(h.Off)+size(j) > frame.MaxRunBytes)
 		if h == nil || full {
-			e.runs = append(e.runs, runHead{id: index.QueueID{Topic: t.ID, Queue: q}, kind: kind})
-			h, prev = &e.runs[len(e.runs)-1], -1
+			h, prev = e.open(frame.Run{Queue: index.QueueID{Topic: t.ID, Queue: q}, Kind: kind}), -1
 			if t.Type == Compacted {
-				h.flags = runCompacted
+				h.Flags = frame.Compacted
 			}
 		}
-		put(h, prev, j)
+		put(prev, j)
 		prev = j
-		h.count++
+		h.Count++
 		runOf[j] = uint32(len(e.runs) - 1)
 	}
 	e.out.sync = e.out.sync || t.Durability != Async
-	e.out.links = e.out.links || kind == runLinks
+	e.out.links = e.out.links || kind == frame.Links
 }
 
 // save turns a checkpoint into keyed records of the checkpoint topics. They are
@@ -197,7 +227,7 @@ func (e *encoder) save(c *Checkpoint) error {
 			rec.TopicID = t.ID
 			if t.Consumed && c.Follows == "" {
 				// The records before the checkpoint have served.
-				e.runs = append(e.runs, runHead{id: index.QueueID{Topic: t.ID, Queue: uint32(queue)}, kind: runBound, first: c.Next})
+				e.open(frame.Run{Queue: index.QueueID{Topic: t.ID, Queue: uint32(queue)}, Kind: frame.Bound, First: c.Next})
 			}
 		}
 	}
@@ -209,7 +239,7 @@ func (e *encoder) save(c *Checkpoint) error {
 }
 
 func (e *encoder) positions(c *Checkpoint) error {
-	for _, part := range slices.Sorted(mapKeys(c.Positions)) {
+	for _, part := range slices.Sorted(maps.Keys(c.Positions)) {
 		off := c.Positions[part]
 		var data []byte
 		if off != nil {
@@ -249,31 +279,32 @@ func (e *encoder) keyed(topic, typ, source, key string, data []byte) error {
 	if typ != "millrace.state" {
 		ev.ContentType = "application/json"
 	}
-	e.runs = append(e.runs, runHead{
-		id:   index.QueueID{Topic: t.ID, Queue: uint32(xxhash.Sum64String(key) % uint64(t.Queues))},
-		kind: runRecords, flags: runCompacted, count: 1, body: event.AppendRecord(nil, nil, &ev),
+	e.open(frame.Run{
+		Queue: index.QueueID{Topic: t.ID, Queue: uint32(xxhash.Sum64String(key) % uint64(t.Queues))},
+		Kind:  frame.Records, Flags: frame.Compacted, Count: 1,
 	})
+	e.buf = event.AppendRecord(e.buf, nil, &ev)
 	e.out.sync = true
 	return nil
 }
 
-// finish lays the runs out in one payload.
+// finish closes the payload.
 func (e *encoder) finish(id string) (*pending, error) {
-	size := payloadHeader + len(id) + len(e.order)*10
-	for i := range e.runs {
-		size += runHeader + len(e.runs[i].body)
+	ends := len(e.buf)
+	e.buf = frame.AppendTail(e.buf, id, e.order)
+	if n := int64(len(e.buf)); n > 2*e.bus.o.MaxEvent {
+		return nil, &Error{Kind: ErrTooLarge, Thing: "batch", Msg: fmt.Sprintf("takes %d bytes, more than the limit of %d: split it", n, 2*e.bus.o.MaxEvent)}
 	}
-	if int64(size) > 2*e.bus.o.MaxEvent {
-		return nil, &Error{Kind: ErrTooLarge, Thing: "batch", Msg: fmt.Sprintf("takes %d bytes, more than the limit of %d: split it", size, 2*e.bus.o.MaxEvent)}
+	frame.PutHeader(e.buf, id, len(e.runs))
+	for i := len(e.runs) - 1; i >= 0; i-- {
+		h := &e.runs[i]
+		h.Body = e.buf[h.Off+frame.RunHeader : ends : ends]
+		ends = int(h.Off)
+		h.Put(e.buf[h.Off:])
 	}
-	b := appendPayloadHead(make([]byte, 0, size), id, e.order, len(e.runs))
-	for i := range e.runs {
-		b = appendRun(b, &e.runs[i])
-		e.runs[i].body = b[len(b)-len(e.runs[i].body):]
-	}
-	e.out.payload = b
-	e.out.p = payload{id: id, order: e.order, runs: e.runs}
-	e.out.size = int64(len(b))
+	e.out.payload = e.buf
+	e.out.p = frame.Payload{ID: id, Order: e.order, Runs: e.runs}
+	e.out.size = int64(len(e.buf))
 	return e.out, nil
 }
 

@@ -138,7 +138,7 @@ func (b *Bus) groupLoop() {
 
 // storeGrants appends epochs, and the checkpoints that a reset sets with them.
 func (b *Bus) storeGrants(grants []group.Grant, saves []Checkpoint) error {
-	enc := encoder{bus: b, ts: b.topics.Load(), out: &pending{grants: grants, saves: saves, done: make(chan outcome, 1)}}
+	enc := b.encoder(&pending{grants: grants, saves: saves})
 	for _, g := range grants {
 		data, err := json.Marshal(grantOf(g))
 		if err != nil {
@@ -331,7 +331,7 @@ func (b *Bus) ResetGroup(ctx context.Context, name string, to []Cursor) error {
 
 // ForgetGroup implements Client.
 func (b *Bus) ForgetGroup(ctx context.Context, name string) error {
-	enc := encoder{bus: b, ts: b.topics.Load(), out: &pending{forget: name, done: make(chan outcome, 1)}}
+	enc := b.encoder(&pending{forget: name})
 	for _, topic := range []string{TopicOffsets, TopicPositions, TopicCluster} {
 		for after := ""; ; {
 			recs, err := b.Scan(ctx, topic, name+"/", after, 0)

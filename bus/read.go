@@ -10,6 +10,7 @@ import (
 
 	"millrace/bus/commitlog"
 	"millrace/bus/event"
+	"millrace/bus/frame"
 	"millrace/bus/index"
 )
 
@@ -108,7 +109,7 @@ func (r *reader) cursor(c *Cursor) error {
 				break
 			}
 			if err != nil {
-				return fmt.Errorf("topic %s queue %d offset %d: %w", t.Name, c.Queue, run.First, err)
+				return fmt.Errorf("topic %s queue %d offset %d: %w", t.Name, c.Queue, run.First, corrupt(err))
 			}
 			next = run.Last() + 1
 			if r.full() {
@@ -133,8 +134,8 @@ func (r *reader) run(t *topicState, id index.QueueID, run *index.Run, next int64
 		rec := event.Record{Topic: t.Name, Queue: int(id.Queue), Offset: off, Stored: time.Unix(0, run.Stored).UTC()}
 		if run.Links {
 			var l Link
-			if l, body, err = decodeLink(body); err != nil {
-				return badFrame(run.Pos, err)
+			if l, body, err = frame.DecodeLink(body); err != nil {
+				return frame.Bad(run.Pos, err)
 			}
 			if off < next {
 				continue
@@ -149,7 +150,7 @@ func (r *reader) run(t *topicState, id index.QueueID, run *index.Run, next int64
 			}
 		} else {
 			if body, err = event.DecodeRecord(body, &ev); err != nil {
-				return badFrame(run.Pos, err)
+				return frame.Bad(run.Pos, err)
 			}
 			if off < next {
 				continue
@@ -165,15 +166,29 @@ func (r *reader) run(t *topicState, id index.QueueID, run *index.Run, next int64
 
 // runBody returns the bytes of a run's records.
 func (b *Bus) runBody(run *index.Run) ([]byte, error) {
-	p, err := b.frames.get(b.log, run.Pos)
+	p, err := b.frames.Get(run.Pos, b.readFrame)
 	if err != nil {
 		return nil, err
 	}
-	h, err := parseRunHead(p, run.Off)
-	if err != nil || h.first != run.First || h.count != run.Count {
-		return nil, badFrame(run.Pos, errFrame)
+	h, err := frame.ParseRun(p, run.Off)
+	if err != nil || h.First != run.First || h.Count != run.Count {
+		return nil, frame.Bad(run.Pos, frame.ErrPayload)
 	}
-	return h.body, nil
+	return h.Body, nil
+}
+
+func (b *Bus) readFrame(pos uint64) ([]byte, error) {
+	f, err := b.log.Read(commitlog.Position(pos))
+	return f.Payload, err
+}
+
+// corrupt marks an error that says that the log's bytes make no sense.
+func corrupt(err error) error {
+	var ce *commitlog.CorruptError
+	if errors.As(err, &ce) || errors.Is(err, frame.ErrPayload) || errors.Is(err, event.ErrRecord) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
 }
 
 // lost notes a link whose event was deleted by force with its topic.
@@ -233,8 +248,8 @@ func (v *resolver) seek(b *Bus, to event.Ref) (*Link, bool, error) {
 		body := v.body
 		var err error
 		for off := v.run.First; off <= to.Offset; off++ {
-			if l, body, err = decodeLink(body); err != nil {
-				return nil, false, badFrame(v.run.Pos, err)
+			if l, body, err = frame.DecodeLink(body); err != nil {
+				return nil, false, frame.Bad(v.run.Pos, err)
 			}
 		}
 		return &l, true, nil
@@ -242,7 +257,7 @@ func (v *resolver) seek(b *Bus, to event.Ref) (*Link, bool, error) {
 	for v.at < to.Offset {
 		var err error
 		if v.body, err = event.DecodeRecord(v.body, &v.ev); err != nil {
-			return nil, false, badFrame(v.run.Pos, err)
+			return nil, false, frame.Bad(v.run.Pos, err)
 		}
 		v.at++
 	}

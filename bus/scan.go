@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"millrace/bus/commitlog"
 	"millrace/bus/event"
@@ -19,7 +18,7 @@ func (b *Bus) Scan(ctx context.Context, topic, prefix, after string, limit int) 
 		return nil, noTopic(topic)
 	}
 	if t.Type != Compacted {
-		return nil, &Error{Kind: ErrInvalid, Thing: "topic " + topic, Msg: "is not compacted: it has no latest record per key"}
+		return nil, notCompacted(topic)
 	}
 	limit = defaultTo(limit, 1000)
 	var out []event.Record
@@ -36,7 +35,7 @@ func (b *Bus) Scan(ctx context.Context, topic, prefix, after string, limit int) 
 			e := &entries[i]
 			rec, ok, err := b.latest(t, e)
 			if err != nil {
-				return nil, fmt.Errorf("topic %s key %q: %w", topic, e.Key, err)
+				return nil, fmt.Errorf("topic %s key %q: %w", topic, e.Key, corrupt(err))
 			}
 			if ok && rec.Data != nil {
 				out = append(out, rec)
@@ -48,6 +47,10 @@ func (b *Bus) Scan(ctx context.Context, topic, prefix, after string, limit int) 
 		}
 	}
 	return out, nil
+}
+
+func notCompacted(topic string) error {
+	return &Error{Kind: ErrInvalid, Thing: "topic " + topic, Msg: "is not compacted: it has no latest record per key"}
 }
 
 // latest reads the record of an entry; false when a newer one took its place.
@@ -84,6 +87,9 @@ func (b *Bus) Changed(ctx context.Context, topic string, seen int64) (int64, err
 		t := b.topics.Load().byName[topic]
 		if t == nil {
 			return 0, noTopic(topic)
+		}
+		if t.Type != Compacted {
+			return 0, notCompacted(topic)
 		}
 		queues := make([]index.QueueID, t.Queues)
 		for i := range queues {
@@ -142,6 +148,3 @@ func unmarshalOwn(topic string, e *event.Event, v any) error {
 	}
 	return nil
 }
-
-// now is the bus's clock, for stored times.
-func (b *Bus) now() time.Time { return b.o.Now() }

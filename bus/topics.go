@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"millrace/bus/event"
+	"millrace/bus/frame"
 	"millrace/bus/index"
 )
 
@@ -158,6 +159,13 @@ func checkTopic(t *Topic, old *topicState) error {
 	t.Queues = defaultTo(t.Queues, 1)
 	t.Type = defaultTo(t.Type, Normal)
 	t.Durability = defaultTo(t.Durability, Sync)
+	switch {
+	case old == nil:
+	case t.Queues != old.Queues:
+		return bad(ErrConflict, "queues", "exists with %d queues, which cannot be changed: make a new topic", old.Queues)
+	case t.Type != old.Type:
+		return bad(ErrConflict, "type", "exists as %s, which cannot be changed: make a new topic", old.Type)
+	}
 	switch t.Type {
 	case Normal, Compacted:
 	case FIFO, Delay, Transaction, Lite:
@@ -170,16 +178,12 @@ func checkTopic(t *Topic, old *topicState) error {
 		return bad(ErrInvalid, "durability", "%q is not a durability: use sync or async", t.Durability)
 	case t.Queues < 1 || t.Queues > maxQueues:
 		return bad(ErrInvalid, "queues", "%d is not from 1 to %d", t.Queues, maxQueues)
-	case t.Retention.Age < 0 || t.Retention.Bytes < 0:
-		return bad(ErrInvalid, "retention", "age and bytes must not be negative; 0 does not bound")
+	case t.Retention.Age < 0:
+		return bad(ErrInvalid, "retention.age", "must not be negative; 0 does not bound")
+	case t.Retention.Bytes < 0:
+		return bad(ErrInvalid, "retention.bytes", "must not be negative; 0 does not bound")
 	case t.Type == Compacted && t.Retention != Retention{}:
 		return bad(ErrInvalid, "retention", "a compacted topic keeps the latest record of each key: leave retention out")
-	case old == nil:
-		return nil
-	case t.Queues != old.Queues:
-		return bad(ErrConflict, "queues", "exists with %d queues, which cannot be changed: make a new topic", old.Queues)
-	case t.Type != old.Type:
-		return bad(ErrConflict, "type", "exists as %s, which cannot be changed: make a new topic", old.Type)
 	}
 	return nil
 }
@@ -199,7 +203,7 @@ func validTopicName(name string) bool {
 
 // putTopics stores a topic's definition, or its tombstone (t nil) with drop.
 func (b *Bus) putTopics(ctx context.Context, lastID uint64, name string, t *Topic, drop *Topic) error {
-	enc := encoder{bus: b, ts: b.topics.Load(), out: &pending{done: make(chan outcome, 1)}}
+	enc := b.encoder(&pending{})
 	var def []byte
 	if t != nil {
 		var err error
@@ -218,7 +222,7 @@ func (b *Bus) putTopics(ctx context.Context, lastID uint64, name string, t *Topi
 		return err
 	}
 	if drop != nil {
-		enc.runs = append(enc.runs, runHead{id: index.QueueID{Topic: drop.ID}, kind: runDrop})
+		enc.open(frame.Run{Queue: index.QueueID{Topic: drop.ID}, Kind: frame.Drop})
 	}
 	p, err := enc.finish("")
 	if err != nil {

@@ -2,16 +2,12 @@ package bus
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"millrace/bus/index"
 )
-
-// mapKeys is maps.Keys under a name that reads well beside slices.Sorted.
-func mapKeys[K comparable, V any](m map[K]V) func(func(K) bool) { return maps.Keys(m) }
 
 // watchers wakes who waits for a queue to grow. A queue that nobody waits for
 // costs nothing.
