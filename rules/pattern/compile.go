@@ -146,7 +146,7 @@ func checkTop(key string, v *jval, path string) error {
 		return nil
 	}
 	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
-		if near := nearest(key, attributes); near != "" {
+		if near := Nearest(key, attributes); near != "" {
 			return errorf(path, "is not an attribute: did you mean %q? Fields of the payload stand under \"data\"", near)
 		}
 		return errorf(path, "is not an attribute (those are lower-case letters and digits): fields of the payload stand under \"data\"")

@@ -44,7 +44,7 @@ func joinAll(keys []string) string {
 }
 
 // nearest returns the word of list that is closest to s, or "" if none is close.
-func nearest(s string, list []string) string {
+func Nearest(s string, list []string) string {
 	best, at := "", max(2, len(s)/3)+1
 	for _, w := range list {
 		if d := distance(strings.ToLower(s), w); d < at {

@@ -110,7 +110,7 @@ func unknownOperator(path, name string) error {
 			return errorf(path, "operator %q is not supported yet; supported are %s", name, supported)
 		}
 	}
-	if near := nearest(name, operators); near != "" {
+	if near := Nearest(name, operators); near != "" {
 		return errorf(path, "unknown operator %q: did you mean %q?", name, near)
 	}
 	return errorf(path, "unknown operator %q; supported are %s", name, supported)
