@@ -43,11 +43,13 @@ func joinAll(keys []string) string {
 	return path
 }
 
-// nearest returns the word of list that is closest to s, or "" if none is close.
-func Nearest(s string, list []string) string {
-	best, at := "", max(2, len(s)/3)+1
+// Nearest returns the word of list that word was most likely meant to be, or ""
+// if none is close; case is ignored.
+func Nearest(word string, list []string) string {
+	best, at := "", max(2, len(word)/3)+1
 	for _, w := range list {
-		if d := distance(strings.ToLower(s), w); d < at {
+		d := distance(strings.ToLower(word), strings.ToLower(w))
+		if d < at && d < max(len(word), len(w)) {
 			best, at = w, d
 		}
 	}
