@@ -1,0 +1,249 @@
+package workers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"millrace/bus/event"
+	"millrace/connectors"
+	"millrace/rules"
+	"millrace/transforms"
+)
+
+// readRule reads and compiles a rule; what is wrong with it is kept in err.
+func readRule(name string, def RuleDef, now func() time.Time) *ruleInfo {
+	info := &ruleInfo{name: name, def: def}
+	if info.rule, info.err = rules.Parse(name, def.Spec); info.err != nil {
+		return info
+	}
+	if info.program, info.err = rules.Compile(info.rule, rules.Env{Now: now}); info.err != nil {
+		return info
+	}
+	info.policy = policy{
+		retry: scheduleOf(&info.rule.Retry),
+		dead:  cmp.Or(info.rule.DeadLetter.Topic, DeadTopic(name)),
+	}
+	var given struct {
+		OnError string `json:"onError"`
+	}
+	if json.Unmarshal(def.Spec, &given) == nil && given.OnError != "" {
+		info.policy.onError = onError(info.rule.OnError)
+	}
+	return info
+}
+
+func scheduleOf(r *rules.Retry) schedule {
+	return schedule{tries: r.Attempts, delay: r.Delay, max: r.MaxDelay, factor: 2, spread: r.Jitter, within: r.MaxAge}
+}
+
+// lane is what a rule does with the events of one of its delivery topics.
+func (info *ruleInfo) lane(topic, target string) *laneDef {
+	return &laneDef{topic: topic, target: target, policy: info.policy, stages: info.stages()}
+}
+
+func (info *ruleInfo) stages() []stage {
+	if len(info.rule.Transforms) == 0 {
+		return nil
+	}
+	return []stage{chainStage(info.rule.Transforms)}
+}
+
+// chainStage runs steps; the conditions that fail in it are counted by its task.
+func chainStage(steps []json.RawMessage) stage {
+	return stage{drop: dropStep, make: func(t *task) (transforms.Transform, error) {
+		return transforms.Compile(steps, transforms.Env{Now: t.u.rt.o.Now, Miss: func(int, error) { t.counters.misses.Add(1) }})
+	}}
+}
+
+// filter is a stage of a pattern or an expression.
+type filter struct {
+	set     *rules.Set
+	scratch rules.Scratch
+	misses  *counters
+}
+
+// filterStage keeps the events that a rule's when and where want.
+func filterStage(r *rules.Rule, why drop) stage {
+	return stage{drop: why, make: func(t *task) (transforms.Transform, error) {
+		p, err := rules.Compile(r, rules.Env{Now: t.u.rt.o.Now})
+		if err != nil {
+			return nil, err
+		}
+		return &filter{set: rules.NewSet([]*rules.Program{p}), misses: &t.counters}, nil
+	}}
+}
+
+// Apply implements transforms.Transform.
+func (f *filter) Apply(_ context.Context, in []event.Event) ([]transforms.Result, error) {
+	out := make([]transforms.Result, 0, len(in))
+	for i := range in {
+		if len(f.set.Match(&in[i], &f.scratch)) > 0 {
+			out = append(out, transforms.Result{Parent: i, Event: in[i]})
+		}
+		f.misses.misses.Add(int64(len(f.scratch.Failures)))
+	}
+	return out, nil
+}
+
+// sourceOf makes a source's unit.
+func sourceOf(name string, parsed connectors.Parsed) (*sourceDef, error) {
+	conf := &parsed.SourceConfig
+	d := &sourceDef{
+		name: name, parsed: parsed, dead: cmp.Or(conf.DeadLetter, DeadTopic(name)),
+		tasks: max(1, min(conf.TasksMax, max(1, parsed.Source.MaxTasks))),
+	}
+	steps, err := stepsOf(conf.Transforms)
+	if err != nil {
+		return nil, err
+	}
+	if len(steps) > 0 {
+		st := chainStage(steps)
+		d.chain = &st
+	}
+	return d, nil
+}
+
+// stepsOf reads a connector's transforms and checks them.
+func stepsOf(raw json.RawMessage) (steps []json.RawMessage, err error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &steps); err != nil {
+		return nil, fmt.Errorf(`transforms: must be a list of steps such as [{"remove": ["data.card"]}]`)
+	}
+	_, err = transforms.Compile(steps, transforms.Env{})
+	return steps, err
+}
+
+// sinkUnit makes the lanes of a sink connector.
+type sinkUnit struct {
+	def    *deliveryDef
+	stages []stage
+	policy policy
+}
+
+// sinkOf makes a sink connector's unit, without lanes.
+func sinkOf(name string, parsed connectors.Parsed) (*sinkUnit, error) {
+	conf := &parsed.SinkConfig
+	u := &sinkUnit{def: &deliveryDef{
+		name: name, lanes: map[string]*laneDef{}, log: conf.Log,
+		sink: &sinkDef{
+			open: func(ctx context.Context, env connectors.Env) (connectors.Sink, error) {
+				return parsed.Sink.Open(ctx, parsed.Own, env)
+			},
+			records: conf.BatchRecords, bytes: int(conf.BatchBytes), interval: conf.FlushInterval,
+		},
+	}}
+	steps, err := stepsOf(conf.Transforms)
+	if err != nil {
+		return nil, err
+	}
+	// A sink with filters is a rule without transforms: one reader for both.
+	as := func(when, where json.RawMessage) (*rules.Rule, error) {
+		spec, err := json.Marshal(map[string]any{
+			"from": []string{"all"}, "to": []any{map[string]string{"topic": "all"}},
+			"when": orNull(when), "where": orNull(where), "retry": orNull(conf.Retry),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("when, where or retry is not JSON: %w", err)
+		}
+		r, err := rules.Parse("connector", spec)
+		if err != nil {
+			return nil, err
+		}
+		_, err = rules.Compile(r, rules.Env{})
+		return r, err
+	}
+	var r *rules.Rule
+	if r, err = as(conf.When, nil); err != nil {
+		return nil, err
+	}
+	u.policy = policy{onError: onError(conf.Policy()), dead: cmp.Or(conf.DeadLetter, DeadTopic(name))}
+	if len(conf.Retry) > 0 {
+		u.policy.retry = scheduleOf(&r.Retry)
+		if conf.RetryTimeout >= 0 {
+			u.policy.retry.within = conf.RetryTimeout
+		}
+	} else {
+		u.policy.retry = connectRetry(conf.RetryTimeout, conf.RetryDelay)
+	}
+	if len(conf.When) > 0 {
+		u.stages = append(u.stages, filterStage(r, dropWhen))
+	}
+	if len(conf.Where) > 0 {
+		if r, err = as(nil, whereOf(conf.Where)); err != nil {
+			return nil, err
+		}
+		u.stages = append(u.stages, filterStage(r, dropWhere))
+	}
+	if len(steps) > 0 {
+		u.stages = append(u.stages, chainStage(steps))
+	}
+	return u, nil
+}
+
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+// whereOf takes a where as it stands in a flat config: an expression as it is, or
+// JSON.
+func whereOf(raw json.RawMessage) json.RawMessage {
+	if json.Valid(raw) && (raw[0] == '{' || raw[0] == '"') {
+		return raw
+	}
+	quoted, _ := json.Marshal(string(raw)) // text always encodes
+	return quoted
+}
+
+// own is a lane of the connector's own topics.
+func (u *sinkUnit) own(topic string) *laneDef {
+	return &laneDef{topic: topic, stages: u.stages, policy: u.policy}
+}
+
+// fed is a lane of a rule that targets the connector: the rule's steps come
+// first, and its events fail as the rule says.
+func (u *sinkUnit) fed(info *ruleInfo, topic string) *laneDef {
+	return &laneDef{topic: topic, stages: append(info.stages(), u.stages...), policy: info.policy}
+}
+
+// httpSink opens the http sink for a rule's target. The keys of the connection
+// stand beneath the target's own.
+func httpSink(plugins []connectors.Plugin, target *rules.HTTP, connection json.RawMessage) (*sinkDef, error) {
+	_, _, kind, err := connectors.Lookup(plugins, "http-sink")
+	if err != nil {
+		return nil, err
+	}
+	config := map[string]any{}
+	if target.Connection != "" {
+		var keys map[string]json.RawMessage
+		if err := json.Unmarshal(connection, &keys); err != nil {
+			return nil, fmt.Errorf("connection %s: there is none: put it at /connections/%s", target.Connection, target.Connection)
+		}
+		for k, v := range keys {
+			config[k] = v
+		}
+	}
+	for k, v := range target.Config {
+		if k != "connection" {
+			config[k] = v
+		}
+	}
+	if kind.Check != nil {
+		if err := kind.Check(config); err != nil {
+			return nil, err
+		}
+	}
+	return &sinkDef{
+		open: func(ctx context.Context, env connectors.Env) (connectors.Sink, error) {
+			return kind.Open(ctx, config, env)
+		},
+		records: 100, bytes: 1 << 20, interval: 200 * time.Millisecond,
+	}, nil
+}

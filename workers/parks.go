@@ -1,0 +1,107 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"millrace/bus"
+)
+
+// parks are the parked keys of a task's slots: the first failure of a key parks
+// it, all its later events become dead letters, and it flows again once the last
+// of them was redriven and delivered. Invariant 4. They are state in the batch
+// that stores the letters.
+type parks struct {
+	client bus.Client
+	space  string
+	own    []string                    // slots that only this task parks
+	loaded map[string]map[string]*park // slot → key
+	fresh  []bus.Keyed
+}
+
+// park is one parked key. Round is the redrive in which it failed last: what
+// follows in the same round follows it back.
+type park struct {
+	Round string `json:"round"`
+	saved bool
+}
+
+func newParks(client bus.Client, group string, own []string) *parks {
+	return &parks{client: client, space: "park/" + group, own: own, loaded: map[string]map[string]*park{}}
+}
+
+// get returns a parked key of a slot, or nil.
+func (p *parks) get(ctx context.Context, slot, key string) (*park, error) {
+	m, err := p.load(ctx, slot)
+	if err != nil {
+		return nil, err
+	}
+	known := m[key]
+	if known != nil && !known.saved || known == nil && slices.Contains(p.own, slot) {
+		return known, nil
+	}
+	// Another task may have seen its last letter delivered.
+	full := p.space + "/" + slot + "/" + key
+	recs, err := p.client.Scan(ctx, bus.TopicState, full, "", 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(recs) == 0 || recs[0].Key != full {
+		delete(m, key)
+		return nil, nil
+	}
+	m[key] = parkFrom(recs[0].Data)
+	return m[key], nil
+}
+
+func (p *parks) load(ctx context.Context, slot string) (map[string]*park, error) {
+	if m := p.loaded[slot]; m != nil {
+		return m, nil
+	}
+	m := map[string]*park{}
+	prefix := p.space + "/" + slot + "/"
+	for rec, err := range scan(ctx, p.client, bus.TopicState, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		m[strings.TrimPrefix(rec.Key, prefix)] = parkFrom(rec.Data)
+	}
+	p.loaded[slot] = m
+	return m, nil
+}
+
+func parkFrom(data []byte) *park {
+	k := &park{saved: true}
+	if json.Unmarshal(data, k) != nil {
+		k.Round = "" // parked all the same
+	}
+	return k
+}
+
+// set parks a key with the next batch. The slot was asked for with get before.
+func (p *parks) set(slot, key, round string) {
+	k := &park{Round: round}
+	data, _ := json.Marshal(k) // always encodes
+	p.loaded[slot][key] = k
+	p.fresh = append(p.fresh, bus.Keyed{Space: p.space, Key: slot + "/" + key, Value: data})
+}
+
+// clear lets a key flow again with the next batch.
+func (p *parks) clear(slot, key string) {
+	delete(p.loaded[slot], key)
+	p.fresh = append(p.fresh, bus.Keyed{Space: p.space, Key: slot + "/" + key})
+}
+
+// stored says that all that was set or cleared is durable.
+func (p *parks) stored() {
+	for _, s := range p.fresh {
+		for slot, m := range p.loaded {
+			if key, ok := strings.CutPrefix(s.Key, slot+"/"); ok && m[key] != nil {
+				m[key].saved = true
+			}
+		}
+	}
+	p.fresh = p.fresh[:0]
+}

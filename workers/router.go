@@ -1,0 +1,413 @@
+package workers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/rules"
+)
+
+// routeRule is a rule as routers see it.
+type routeRule struct {
+	info    *ruleInfo
+	targets []routeTarget
+	// held: the rule is paused and links straight into a topic, so it stops where
+	// it stands. The events of its other targets wait in their queues.
+	held bool
+}
+
+// routeTarget is where a matched event is linked to.
+type routeTarget struct {
+	to     string
+	topic  bool // the target is a topic: the event's hops count
+	direct bool // the link goes straight into that topic
+}
+
+// routeSet is all rules of one topic, judged together. It never changes.
+type routeSet struct {
+	rules []*routeRule
+	set   *rules.Set
+	print string
+}
+
+// routerDef routes the queues of one topic.
+type routerDef struct{ topic string }
+
+// follower is a rule's own progress on one queue. Rules that stand where the
+// router stands follow it and need no checkpoint of their own; one whose start
+// lies ahead follows too and takes no notice of what comes before. The others
+// lag: they are routed alone until they have caught up.
+type follower struct {
+	rule    *routeRule
+	epoch   uint64
+	lagging bool
+	next    int64 // lagging: the offset to route next; else the first that concerns it
+	saved   bool  // the stored checkpoint says all this
+}
+
+// router is one loop over one queue.
+type router struct {
+	def    *routerDef
+	t      *task
+	client bus.Client
+	app    *appender
+	slot   string
+	queue  int
+	topic  bus.Topic
+
+	routes *routeSet
+	epochs int64 // as of when the followers were loaded
+	rules  []follower
+	next   int64
+	fresh  bool                 // next is not saved yet
+	made   map[string]bus.Topic // link targets that exist
+
+	scratch rules.Scratch
+	w       writer
+	b       bus.Batch
+	matched []bool // rules with links in the batch
+}
+
+const (
+	routerWait = time.Second
+	lagBatch   = 1000 // events of lagging rules between two batches of the others
+)
+
+func (d *routerDef) run(ctx context.Context, t *task) error {
+	rt := t.u.rt
+	r := &router{def: d, t: t, client: rt.o.Client, app: rt.appender(t), slot: t.slots[0].Name, made: map[string]bus.Topic{}}
+	_, r.queue, _ = splitSlot(r.slot)
+	var err error
+	if r.topic, err = r.client.Topic(ctx, d.topic); err != nil {
+		return err
+	}
+	for {
+		err := r.step(ctx)
+		if errors.Is(err, bus.ErrFenced) && r.stillOwner(ctx) {
+			r.routes = nil // some rule was reset: look again where all stand
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// stillOwner tells a reset of a rule from the loss of the router's own slot.
+func (r *router) stillOwner(ctx context.Context) bool {
+	saved, err := r.client.Checkpoint(ctx, RouterGroup(r.def.topic), r.slot)
+	return err == nil && saved.Epoch == r.t.slots[0].Epoch
+}
+
+// step routes one batch for all, and one for those that lag.
+func (r *router) step(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	routes, epochs := r.t.u.rt.routes.of(r.def.topic), r.t.u.rt.epochs.Load()
+	if routes == nil { // the unit is about to end
+		return wait(ctx, routerWait)
+	}
+	if routes != r.routes || epochs != r.epochs {
+		if err := r.load(ctx, routes, epochs); err != nil {
+			r.routes = nil
+			return err
+		}
+	}
+	lagging := false
+	for i := range r.rules {
+		lagging = lagging || r.rules[i].lagging && !r.rules[i].rule.held
+	}
+	limit := bus.Limit{Records: maxRead, Bytes: readBytes, Wait: routerWait}
+	if lagging {
+		limit.Wait = 0
+	}
+	cursor := []bus.Cursor{{Topic: r.def.topic, ID: r.topic.ID, Queue: r.queue, Next: r.next}}
+	recs, err := r.client.Read(ctx, cursor, limit)
+	if err != nil {
+		return readError(ctx, err)
+	}
+	if len(recs) > 0 {
+		start := time.Now()
+		if err := r.route(ctx, recs, false); err != nil {
+			return err
+		}
+		r.t.counters.batch(len(recs), start)
+	}
+	if lagging {
+		return r.catchUp(ctx)
+	}
+	return nil
+}
+
+// load finds out where every rule stands.
+func (r *router) load(ctx context.Context, routes *routeSet, epochs int64) error {
+	own, err := r.client.Checkpoint(ctx, RouterGroup(r.def.topic), r.slot)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	r.next, r.fresh = own.Next, false
+	r.rules = r.rules[:0]
+	least := int64(math.MaxInt64)
+	for _, rule := range routes.rules {
+		saved, err := r.client.Checkpoint(ctx, RuleGroup(rule.info.name), r.slot)
+		if err != nil {
+			return fmt.Errorf("checkpoint of rule %s: %w", rule.info.name, err)
+		}
+		f := follower{rule: rule, epoch: saved.Epoch, next: saved.Next}
+		if f.next < 0 {
+			starts := startsDef{rule.info.def.Starts, rule.info.def.Created}
+			f.next = starts.at(r.slot, r.topic)
+		}
+		follows := saved.Next >= 0 && saved.Follows != ""
+		f.saved = saved.Next >= 0 && follows != rule.held
+		least = min(least, f.next)
+		r.rules = append(r.rules, f)
+	}
+	if r.next < least { // nobody wants what lies before the least of them
+		r.next, r.fresh = least, true
+	}
+	for i := range r.rules {
+		f := &r.rules[i]
+		f.lagging = f.next < r.next || f.rule.held
+		if f.lagging && !f.rule.held {
+			f.saved = true // its next batch saves it
+		}
+	}
+	r.routes, r.epochs = routes, epochs
+	for len(r.matched) < len(r.rules) {
+		r.matched = append(r.matched, false)
+	}
+	return r.settle(ctx)
+}
+
+// settle saves what loading decided: who follows, and who stays behind.
+func (r *router) settle(ctx context.Context) error {
+	r.begin()
+	for i := range r.rules {
+		switch f := &r.rules[i]; {
+		case f.saved:
+		case f.rule.held:
+			r.save(f, f.next, "")
+		default:
+			r.save(f, f.next, RouterGroup(r.def.topic))
+		}
+	}
+	if r.fresh {
+		r.b.Saves = append(r.b.Saves, bus.Checkpoint{Owner: r.t.owner(0), Next: r.next})
+	}
+	if len(r.b.Saves) == 0 {
+		return nil
+	}
+	return r.commit(ctx)
+}
+
+func (r *router) begin() {
+	r.w.reset()
+	r.b = bus.Batch{Saves: r.b.Saves[:0], As: r.b.As[:0]}
+	clear(r.matched)
+}
+
+func (r *router) save(f *follower, next int64, follows string) {
+	r.b.Saves = append(r.b.Saves, bus.Checkpoint{
+		Owner: bus.Owner{Group: RuleGroup(f.rule.info.name), Slot: r.slot, Epoch: f.epoch}, Next: next, Follows: follows,
+	})
+}
+
+// commit appends the batch as the router's owner, and as the group of every rule
+// that has something in it: where one was reset meanwhile, nothing is stored.
+// Invariants 2 and 11.
+func (r *router) commit(ctx context.Context) error {
+	r.b.Writes = r.w.used()
+	r.b.As = append(r.b.As, r.t.owner(0))
+	for i := range r.rules {
+		if r.matched[i] {
+			f := &r.rules[i]
+			r.b.As = append(r.b.As, bus.Owner{Group: RuleGroup(f.rule.info.name), Slot: r.slot, Epoch: f.epoch})
+		}
+	}
+	err := r.app.put(ctx, &r.b)
+	if errors.Is(err, bus.ErrNoTopic) {
+		clear(r.made)
+	}
+	if err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	return nil
+}
+
+// route links the records into the queues of the rules that want them, and saves
+// how far that is: for the router and all that follow it, or for the rules that
+// lag.
+func (r *router) route(ctx context.Context, recs []event.Record, lag bool) error {
+	r.begin()
+	unmatched, misses := 0, 0
+	for i := range recs {
+		rec := &recs[i]
+		found := r.routes.set.Match(&rec.Event, &r.scratch)
+		misses += len(r.scratch.Failures)
+		any := false
+		for _, n := range found {
+			f := &r.rules[n]
+			if f.lagging != lag || rec.Offset < f.next || f.rule.held {
+				continue
+			}
+			any = true
+			r.matched[n] = true
+			if err := r.link(ctx, f, rec); err != nil {
+				return err
+			}
+		}
+		if !any {
+			unmatched++
+		}
+	}
+	next := recs[len(recs)-1].Offset + 1
+	if lag {
+		return r.caughtUp(ctx, next)
+	}
+	r.b.Saves = append(r.b.Saves, bus.Checkpoint{Owner: r.t.owner(0), Next: next})
+	if err := r.commit(ctx); err != nil {
+		return err
+	}
+	r.next = next
+	r.t.counters.drop(dropUnmatched, unmatched)
+	r.t.counters.misses.Add(int64(misses))
+	return nil
+}
+
+// link puts one matched event into its rule's queues.
+func (r *router) link(ctx context.Context, f *follower, rec *event.Record) error {
+	hops, moved := 0, false
+	if len(rec.Ext) > 0 {
+		hops = hopsOf(&rec.Event)
+		_, moved = ext(&rec.Event, event.ExtOrigin)
+	}
+	for i := range f.rule.targets {
+		t := &f.rule.targets[i]
+		if t.topic && hops >= maxHops {
+			if err := r.refuse(ctx, f, t, rec, errHops); err != nil {
+				return err
+			}
+			continue
+		}
+		to, known := r.made[t.to]
+		if !known {
+			var err error
+			if to, err = r.target(ctx, t); err != nil {
+				return err
+			}
+		}
+		if rec.Key == "" && to.Type == bus.Compacted {
+			if err := r.refuse(ctx, f, t, rec, errNoKey); err != nil {
+				return err
+			}
+			continue
+		}
+		l := r.w.link(t.to)
+		*l = bus.Link{To: rec.Origin, Key: rec.Key}
+		switch {
+		case t.direct:
+			l.Overlay = way(r.t.u.rt.origin(rec), hops+1)
+		case moved || hops > 0: // the link goes to the bytes: what was laid over them goes along
+			l.Overlay = way(r.t.u.rt.origin(rec), hops)
+		}
+	}
+	return nil
+}
+
+// target makes sure that a link's topic is there. Delivery topics are made when
+// the rule is planned, with all their settings.
+func (r *router) target(ctx context.Context, t *routeTarget) (to bus.Topic, err error) {
+	if t.direct {
+		if to, err = ensureTopic(ctx, r.client, bus.Topic{Name: t.to}); err != nil {
+			return to, fmt.Errorf("topic %s: %w", t.to, err)
+		}
+	}
+	r.made[t.to] = to
+	return to, nil
+}
+
+var errNoKey = errors.New("the event has no partitionkey, and the target's topic is compacted: it keeps the latest event of each key")
+
+// refuse dead-letters an event that cannot go to a target.
+func (r *router) refuse(ctx context.Context, f *follower, t *routeTarget, rec *event.Record, why error) error {
+	dead := f.rule.info.policy.dead
+	if _, ok := r.made[dead]; !ok {
+		if err := ensureDead(ctx, r.client, dead); err != nil {
+			return err
+		}
+		r.made[dead] = bus.Topic{}
+	}
+	from := letterTarget{RuleGroup(f.rule.info.name), slotName(t.to, 0), rec.Key}
+	*r.w.link(dead) = deadLink(rec, r.t.u.rt.origin(rec), from, "route", why)
+	r.t.counters.dead.Add(1)
+	return nil
+}
+
+// catchUp routes one bounded batch for the rules that lag, from where the last of
+// them stands, and never past the router.
+func (r *router) catchUp(ctx context.Context) error {
+	from := int64(math.MaxInt64)
+	for i := range r.rules {
+		if f := &r.rules[i]; f.lagging && !f.rule.held {
+			from = min(from, f.next)
+		}
+	}
+	if from >= r.next {
+		r.begin()
+		return r.caughtUp(ctx, r.next)
+	}
+	cursor := []bus.Cursor{{Topic: r.def.topic, ID: r.topic.ID, Queue: r.queue, Next: from}}
+	recs, err := r.client.Read(ctx, cursor, bus.Limit{Records: int(min(lagBatch, r.next-from)), Bytes: readBytes})
+	if err != nil {
+		return readError(ctx, err)
+	}
+	for len(recs) > 0 && recs[len(recs)-1].Offset >= r.next { // gaps brought in what the router has not passed
+		recs = recs[:len(recs)-1]
+	}
+	if len(recs) == 0 { // all of it is gone: nothing to catch up with
+		r.begin()
+		return r.caughtUp(ctx, r.next)
+	}
+	return r.route(ctx, recs, true)
+}
+
+// caughtUp saves how far the lagging rules are; those that stand where the router
+// stands follow it from now on, in the same batch.
+func (r *router) caughtUp(ctx context.Context, next int64) error {
+	for i := range r.rules {
+		f := &r.rules[i]
+		if !f.lagging || f.rule.held || f.next > next {
+			continue
+		}
+		follows := ""
+		if next >= r.next {
+			follows = RouterGroup(r.def.topic)
+		}
+		r.save(f, next, follows)
+	}
+	if err := r.commit(ctx); err != nil {
+		return err
+	}
+	for i := range r.rules {
+		f := &r.rules[i]
+		if f.lagging && !f.rule.held && f.next <= next {
+			f.next = next
+			f.lagging = next < r.next
+		}
+	}
+	return nil
+}
+
+// way is the overlay of an event that left its first place.
+func way(origin string, hops int) []event.Attr {
+	return []event.Attr{{Name: event.ExtOrigin, Value: origin}, {Name: event.ExtHops, Value: hopText[min(hops, maxHops+1)]}}
+}
+
+var hopText = [maxHops + 2]string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17"}

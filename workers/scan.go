@@ -1,0 +1,35 @@
+package workers
+
+import (
+	"context"
+	"iter"
+
+	"millrace/bus"
+	"millrace/bus/event"
+)
+
+// scanPage is how many records one Scan asks for.
+const scanPage = 1000
+
+// scan yields the latest records of a compacted topic's keys that start with
+// prefix, by key.
+func scan(ctx context.Context, client bus.Client, topic, prefix string) iter.Seq2[event.Record, error] {
+	return func(yield func(event.Record, error) bool) {
+		for after := ""; ; {
+			recs, err := client.Scan(ctx, topic, prefix, after, scanPage)
+			if err != nil {
+				yield(event.Record{}, err)
+				return
+			}
+			for i := range recs {
+				if !yield(recs[i], nil) {
+					return
+				}
+			}
+			if len(recs) < scanPage {
+				return
+			}
+			after = recs[len(recs)-1].Key
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package workers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"millrace/bus"
+)
+
+// failedError ends a task until it is restarted by hand or its config changes.
+type failedError struct{ err error }
+
+func (e *failedError) Error() string { return e.err.Error() }
+func (e *failedError) Unwrap() error { return e.err }
+
+// errLease ends a task whose lease was not renewed in time. Invariant 11.
+var errLease = errors.New("the lease of the slot ended")
+
+// task runs one loop over the slots of one class, again and again.
+type task struct {
+	u        *unit
+	id       int // in the status topic
+	class    int
+	slots    []bus.Slot // names and epochs; Until as first told
+	restarts int
+	log      *slog.Logger
+	cancel   context.CancelCauseFunc
+	done     chan struct{}
+	counters counters
+	until    atomic.Pointer[time.Time]
+	expiry   *time.Timer
+
+	mu    sync.Mutex
+	state string
+	trace string
+}
+
+// begin starts the task's goroutine. Its context ends with ctx, when the task is
+// stopped, or when its lease ends.
+func (t *task) begin(ctx context.Context) {
+	ctx, t.cancel = context.WithCancelCause(ctx)
+	until := leaseOf(t.slots)
+	t.until.Store(&until)
+	t.expiry = time.AfterFunc(time.Until(until), func() { t.cancel(errLease) })
+	go func() {
+		defer close(t.done)
+		defer t.expiry.Stop()
+		t.run(ctx)
+	}()
+}
+
+func leaseOf(slots []bus.Slot) time.Time {
+	until := slots[0].Until
+	for _, s := range slots[1:] {
+		if s.Until.Before(until) {
+			until = s.Until
+		}
+	}
+	return until
+}
+
+// renew moves the end of the lease.
+func (t *task) renew(slots []bus.Slot) {
+	until := leaseOf(slots)
+	t.until.Store(&until)
+	t.expiry.Reset(time.Until(until))
+}
+
+// current is the task's slots with their present lease.
+func (t *task) current() []bus.Slot {
+	slots := slices.Clone(t.slots)
+	for i := range slots {
+		slots[i].Until = *t.until.Load()
+	}
+	return slots
+}
+
+// held reports whether an external write may start now. Invariant 11.
+func (t *task) held() error {
+	if time.Now().Before(*t.until.Load()) {
+		return nil
+	}
+	return errLease
+}
+
+func (t *task) sameSlots(slots []bus.Slot) bool {
+	select {
+	case <-t.done: // it ended with its lease
+		return false
+	default:
+	}
+	return slices.EqualFunc(t.slots, slots, func(a, b bus.Slot) bool { return a.Name == b.Name && a.Epoch == b.Epoch })
+}
+
+// owner is slot number i of the task as the bus wants to see it.
+func (t *task) owner(i int) bus.Owner {
+	return bus.Owner{Group: t.u.spec.Group, Slot: t.slots[i].Name, Epoch: t.slots[i].Epoch}
+}
+
+// run repeats the loop, with a growing pause after each failure. Invariant 7.
+func (t *task) run(ctx context.Context) {
+	if t.u.spec.Paused {
+		t.report(StatePaused, nil)
+		<-ctx.Done()
+		return
+	}
+	for failed := 0; ; {
+		began := time.Now()
+		t.report(StateRunning, nil)
+		err := t.once(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		var final *failedError
+		switch {
+		case err == nil || errors.Is(err, io.EOF):
+			t.report(StateRunning, nil)
+			<-ctx.Done()
+			return
+		case errors.As(err, &final):
+			t.log.Warn("task failed; it waits for a restart or another config", "unit", t.u.spec.Key, "error", err)
+			t.report(StateFailed, err)
+			<-ctx.Done()
+			return
+		}
+		if time.Since(began) > time.Minute {
+			failed = 0
+		}
+		failed++
+		pause := t.u.rt.pause(failed)
+		t.log.Warn("task failed; it starts again", "unit", t.u.spec.Key, "error", err, "pause", pause)
+		t.report(StateFailed, err)
+		if wait(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// once runs the loop one time; a connector that panics fails its own task only.
+func (t *task) once(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return t.u.run(ctx, t)
+}
+
+// report notes the task's state for the status topic; at once when it changed.
+func (t *task) report(state string, err error) {
+	trace := ""
+	if err != nil {
+		trace = err.Error()
+	}
+	t.mu.Lock()
+	changed := state != t.state || trace != t.trace
+	t.state, t.trace = state, trace
+	t.mu.Unlock()
+	if changed {
+		t.publish(true)
+	}
+}
+
+// publish notes the task's counters for the status topic.
+func (t *task) publish(now bool) {
+	t.mu.Lock()
+	state, trace := t.state, t.trace
+	t.mu.Unlock()
+	t.counters.published.Store(t.counters.sum())
+	t.u.rt.status.set(TaskStatusKey(t.u.spec.Name, t.id), TaskStatus{
+		ID: t.id, State: state, WorkerID: t.u.rt.o.WorkerID, Epoch: t.slots[0].Epoch, Trace: trace,
+		Events: t.counters.events.Load(), Dropped: t.counters.dropped(), Dead: t.counters.dead.Load(),
+		Misses: t.counters.misses.Load(), Updated: t.u.rt.o.Now(),
+	}, now)
+}
+
+// splitSlot takes "topic/queue" apart.
+func splitSlot(slot string) (topic string, queue int, ok bool) {
+	i := strings.LastIndexByte(slot, '/')
+	if i < 0 {
+		return "", 0, false
+	}
+	n, err := strconv.Atoi(slot[i+1:])
+	return slot[:i], n, err == nil && n >= 0
+}
+
+// slotName is the slot of a topic's queue.
+func slotName(topic string, queue int) string { return topic + "/" + strconv.Itoa(queue) }
+
+// compareSlots orders slots by topic, then by queue number.
+func compareSlots(a, b string) int {
+	at, aq, _ := splitSlot(a)
+	bt, bq, _ := splitSlot(b)
+	return cmp.Or(strings.Compare(at, bt), cmp.Compare(aq, bq))
+}
