@@ -2,6 +2,7 @@ package bustest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -262,6 +263,7 @@ func (w *walk) batch() {
 func (w *walk) badBatch() {
 	w.Helper()
 	b, _ := w.randomBatch()
+	b.State = append(b.State, bus.Keyed{Space: "s", Key: "bad", Value: []byte("x")})
 	kind := bus.ErrInvalid
 	switch w.rng.IntN(5) {
 	case 0:
@@ -275,8 +277,9 @@ func (w *walk) badBatch() {
 	default:
 		b.Saves, kind = append(b.Saves, bus.Checkpoint{Owner: bus.Owner{Group: "g", Slot: "task", Epoch: w.own["task"].Epoch + 1}}), bus.ErrFenced
 	}
-	_, err := w.c.Append(w.ctx, b)
-	w.refused(err, kind)
+	if _, err := w.c.Append(w.ctx, b); !errors.Is(err, kind) {
+		w.Fatalf("%v instead of %q for %+v", err, kind, b)
+	}
 }
 
 func (w *walk) retry() {

@@ -226,9 +226,7 @@ func topicDeleteRead(f *fixture) {
 	f.refused(f.c.DeleteTopic(f.ctx, "orders", false), bus.ErrInUse, "orders", "readers")
 	f.save(own["orders/0"], 0)
 	f.ok(m.Leave(f.ctx))
-	f.refused(f.c.DeleteTopic(f.ctx, "orders", false), bus.ErrInUse, "orders", "readers")
-	f.ok(f.c.ForgetGroup(f.ctx, "readers"))
-	f.ok(f.c.DeleteTopic(f.ctx, "orders", false))
+	f.ok(f.c.DeleteTopic(f.ctx, "orders", false)) // a checkpoint alone reads nothing
 
 	f.topic("orders", 1)
 	f.own("readers", "orders/0")
