@@ -171,11 +171,11 @@ func (r *rewriter) binary(n *ast.BinaryNode, s *scope) ast.Node {
 	case "<":
 		return call(n, less, n.Left, n.Right)
 	case ">":
-		return call(n, less, n.Right, n.Left)
+		return call(n, greater, n.Left, n.Right)
 	case "<=":
 		return call(n, lessOrEqual, n.Left, n.Right)
 	case ">=":
-		return call(n, lessOrEqual, n.Right, n.Left)
+		return call(n, greaterOrEqual, n.Left, n.Right)
 	case "==", "!=":
 		if plain(n.Left) || plain(n.Right) {
 			return n // expr's own comparison is exact and faster

@@ -25,7 +25,7 @@ func testEvent(data string) *event.Event {
 	}
 }
 
-const order = `{"amount":120.50,"currency":"EUR","big":228930314431312345,"huge":12345678901234567890123,"fine":0.1234567890123456789,
+const orderData = `{"amount":120.50,"currency":"EUR","big":228930314431312345,"huge":12345678901234567890123,"fine":0.1234567890123456789,
 "items":[{"sku":"A","qty":1},{"sku":"B","qty":7}],"tags":["x",3,null],"none":null,"vip":true,"n":6,"five":5.0,
 "customer":{"id":"C1","tier":"gold","a.b":"dotted"},"text":"{\"k\":228930314431312345}","empty":{},"esc\u00e9":"a\nb"}`
 
@@ -120,7 +120,11 @@ func TestValue(t *testing.T) {
 		{`data.none`, nil},
 		{`upper(data.currency)`, "EUR"},
 		{`data.currency matches "^E.R$"`, true},
-		{`data.amount > "x"`, `the number 120.5 cannot`},
+		{`data.amount > "x"`, `the number 120.5 and the text "x" cannot be compared`},
+		{`date(time) > date("2026-01-01")`, true},
+		{`date(time) <= date("2026-01-01")`, false},
+		{`data.items < 5`, `a list and the number 5 cannot be compared`},
+		{`data.items < data.items`, `invalid operation`},
 		{`data.currency > 5`, `cannot be compared`},
 		{`data.currency + 5`, `invalid operation`},
 	} {
@@ -129,11 +133,11 @@ func TestValue(t *testing.T) {
 			t.Errorf("%s: %v", tc.src, err)
 			continue
 		}
-		got, err := x.Value(testEvent(order))
+		got, err := x.Value(testEvent(orderData))
 		if err != nil {
 			want, _ := tc.want.(string)
 			var xe *Error
-			if !errors.As(err, &xe) || xe.Line != 1 || want == "" || !strings.Contains(err.Error(), strings.TrimSuffix(want, " cannot")) {
+			if !errors.As(err, &xe) || xe.Line != 1 || want == "" || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: error %v", tc.src, err)
 			}
 			continue
@@ -161,7 +165,7 @@ func TestBool(t *testing.T) {
 			t.Errorf("%s: %v", tc.src, err)
 			continue
 		}
-		got, err := x.Bool(testEvent(order))
+		got, err := x.Bool(testEvent(orderData))
 		if got != tc.want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 			t.Errorf("%s: %v %v", tc.src, got, err)
 		}

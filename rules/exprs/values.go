@@ -96,46 +96,36 @@ func whole(v any) any {
 	return v
 }
 
-func less(a, b any) bool {
-	if a == nil || b == nil {
-		return false
-	}
-	if c, ok := compareNumbers(a, b); ok {
-		return c < 0
-	}
-	if x, ok := a.(string); ok {
-		if y, ok := b.(string); ok {
-			return x < y
-		}
-	}
-	if isNumber(a) || isNumber(b) { // one is, or there is a NaN
-		if isNumber(a) && isNumber(b) {
-			return false
-		}
-		panic(mismatch(a, b))
-	}
-	return runtime.Less(a, b)
-}
+func less(a, b any) bool           { c, ok := order(a, b); return ok && c < 0 }
+func lessOrEqual(a, b any) bool    { c, ok := order(a, b); return ok && c <= 0 }
+func greater(a, b any) bool        { c, ok := order(a, b); return ok && c > 0 }
+func greaterOrEqual(a, b any) bool { c, ok := order(a, b); return ok && c >= 0 }
 
-func lessOrEqual(a, b any) bool {
+// order compares two values; ok is false if one is nil or NaN, which have no
+// order.
+func order(a, b any) (c int, ok bool) {
 	if a == nil || b == nil {
-		return false
+		return 0, false
 	}
 	if c, ok := compareNumbers(a, b); ok {
-		return c <= 0
+		return c, true
 	}
 	if x, ok := a.(string); ok {
 		if y, ok := b.(string); ok {
-			return x <= y
+			return cmp.Compare(x, y), true
 		}
 	}
-	if isNumber(a) || isNumber(b) {
-		if isNumber(a) && isNumber(b) {
-			return false
-		}
+	switch numbers := isNumber(a); {
+	case numbers && isNumber(b): // one is NaN
+		return 0, false
+	case numbers || isNumber(b) || reflect.TypeOf(a) != reflect.TypeOf(b):
 		panic(mismatch(a, b))
+	case runtime.Less(a, b): // times and durations; panics for the others
+		return -1, true
+	case runtime.Less(b, a):
+		return 1, true
 	}
-	return runtime.LessOrEqual(a, b)
+	return 0, true
 }
 
 func mismatch(a, b any) error {
