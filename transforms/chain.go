@@ -210,7 +210,7 @@ func noDuplicates(raw []byte, from int, path string) error {
 // that step and a *StepError. Results are in the order of their parents. An
 // error of Apply itself is ctx's.
 func (c *Chain) Apply(ctx context.Context, in []event.Event) ([]Result, error) {
-	now, next := make([]Result, len(in)), []Result(nil)
+	now, next := make([]Result, len(in)), make([]Result, 0, len(in))
 	for i := range in {
 		now[i] = Result{Parent: i, Event: in[i]}
 	}

@@ -73,6 +73,14 @@ func testEnv() Env {
 	return Env{Now: func() time.Time { return time.Date(2026, 1, 31, 9, 30, 0, 0, time.UTC) }}
 }
 
+func raws(steps ...string) []json.RawMessage {
+	out := make([]json.RawMessage, len(steps))
+	for i, s := range steps {
+		out[i] = json.RawMessage(s)
+	}
+	return out
+}
+
 func compileJSON(t *testing.T, steps string) (*Chain, error) {
 	t.Helper()
 	var raws []json.RawMessage

@@ -1,6 +1,7 @@
 package transforms
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -216,6 +217,16 @@ func (t *tree) merge(o *tree) {
 	}
 }
 
+// find returns the number of the branch for a member, or -1.
+func (t *tree) find(b []byte, it *item) int {
+	for i := range t.keys {
+		if keyIs(b, it, t.keys[i].key) {
+			return i
+		}
+	}
+	return -1
+}
+
 // rewriter goes over data along a tree.
 type rewriter struct {
 	b []byte
@@ -224,7 +235,14 @@ type rewriter struct {
 	leaf func(dst, raw []byte, place int) (out []byte, keep bool, err error)
 	// others says whether what the tree does not lead to stays.
 	others bool
+	// careful looks for the last of several members with one key, which is the one
+	// that counts; without it they end the walk with errTwice.
+	careful bool
 }
+
+// errTwice asks for the walk again, carefully: where only the named places stay,
+// a member must not come to light because the one that hides it goes.
+var errTwice = errors.New("a key stands twice")
 
 // value appends what becomes of the value [from, to).
 func (r *rewriter) value(dst []byte, from, to int, t *tree) (out []byte, keep bool, err error) {
@@ -241,16 +259,22 @@ func (r *rewriter) value(dst []byte, from, to int, t *tree) (out []byte, keep bo
 	dst = append(dst, r.b[from])
 	w, kept := walkAt(r.b, from), 0
 	var it item
+	var seen uint64
 	for w.next(&it) {
 		var sub *tree
 		if list {
 			sub = t.at(it.index)
-		} else {
-			for i := range t.keys {
-				if keyIs(r.b, &it, t.keys[i].key) {
-					sub = t.keys[i].tree
-				}
+		} else if i := t.find(r.b, &it); i >= 0 {
+			switch bit := uint64(1) << (i & 63); {
+			case r.others:
+			case r.careful && r.hidden(w, t.keys[i].key):
+				continue
+			case !r.careful && seen&bit != 0:
+				return dst, false, errTwice
+			default:
+				seen |= bit
 			}
+			sub = t.keys[i].tree
 		}
 		before := len(dst)
 		if kept > 0 {
@@ -287,6 +311,16 @@ func (r *rewriter) value(dst []byte, from, to int, t *tree) (out []byte, keep bo
 	return append(dst, r.b[w.end-1]), kept > 0 || r.others, nil
 }
 
+// hidden reports whether the rest of a walk has another member with the key.
+func (r *rewriter) hidden(w walk, key string) bool {
+	for it := (item{}); w.next(&it); {
+		if keyIs(r.b, &it, key) {
+			return true
+		}
+	}
+	return false
+}
+
 // root rewrites the whole text. When nothing of it is kept, an empty object or
 // list is left.
 func (r *rewriter) root(t *tree) ([]byte, error) {
@@ -298,6 +332,9 @@ func (r *rewriter) root(t *tree) ([]byte, error) {
 	dst := append(make([]byte, 0, len(r.b)+16), r.b[:from]...)
 	dst, keep, err := r.value(dst, from, to, t)
 	switch {
+	case err == errTwice:
+		r.careful = true
+		return r.root(t)
 	case err != nil:
 		return nil, err
 	case !keep && r.b[from] == '[':
