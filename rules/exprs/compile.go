@@ -32,6 +32,10 @@ func compile(src string, o Options) (*Expr, error) {
 		expr.DisableBuiltin("type"), // an attribute here
 		expr.Function("now", func(...any) (any, error) { return o.Now(), nil }, o.Now),
 		expr.Function("fromJSON", fromJSON, new(func(string) any)),
+		expr.Function("replace", replace, new(func(...any) string)),
+		expr.Function("split", split, new(func(...any) []any)),
+		expr.Function("splitAfter", splitAfter, new(func(...any) []any)),
+		expr.Function("join", join, new(func(...any) string)),
 	} {
 		opt(c)
 	}
@@ -136,6 +140,7 @@ func (r *rewriter) rewrite(n ast.Node, s *scope) ast.Node {
 	case *ast.BuiltinNode:
 		return r.builtin(n, s)
 	case *ast.PredicateNode:
+		r.expr.builds = true
 		if r.nested++; r.nested > maxNested {
 			return r.fail(n, "predicates nest more than %d deep", maxNested)
 		}
@@ -150,8 +155,10 @@ func (r *rewriter) rewrite(n ast.Node, s *scope) ast.Node {
 	case *ast.SequenceNode:
 		r.all(n.Nodes, s)
 	case *ast.ArrayNode:
+		r.expr.builds = true
 		r.all(n.Nodes, s)
 	case *ast.MapNode:
+		r.expr.builds = true
 		r.all(n.Pairs, s)
 	case *ast.PairNode:
 		n.Key, n.Value = r.rewrite(n.Key, s), r.rewrite(n.Value, s)
@@ -192,7 +199,9 @@ func (r *rewriter) binary(n *ast.BinaryNode, s *scope) ast.Node {
 		return call(n, in, n.Left, n.Right)
 	case "and", "&&", "or", "||":
 		n.Left, n.Right = condition(n.Left), condition(n.Right)
-	case "+", "-", "*", "/", "%", "**", "^":
+	case "+":
+		return call(n, add, numeric(n.Left), numeric(n.Right))
+	case "-", "*", "/", "%", "**", "^":
 		n.Left, n.Right = numeric(n.Left), numeric(n.Right)
 	}
 	return n
@@ -217,7 +226,9 @@ func (r *rewriter) call(n *ast.CallNode, s *scope) ast.Node {
 var (
 	overList = map[string]bool{"all": true, "none": true, "any": true, "one": true, "filter": true, "map": true, "count": true,
 		"sum": true, "find": true, "findIndex": true, "findLast": true, "findLastIndex": true, "groupBy": true, "sortBy": true,
-		"reduce": true, "len": true}
+		"reduce": true}
+	walking = map[string]bool{"toJSON": true, "flatten": true, "string": true, "uniq": true, "min": true, "max": true, "mean": true,
+		"median": true}
 	byCondition = map[string]bool{"all": true, "none": true, "any": true, "one": true, "filter": true, "count": true, "find": true,
 		"findIndex": true, "findLast": true, "findLastIndex": true}
 	ofNumber = map[string]bool{"float": true, "abs": true, "ceil": true, "floor": true, "round": true}
@@ -230,6 +241,15 @@ func (r *rewriter) builtin(n *ast.BuiltinNode, s *scope) ast.Node {
 	r.all(n.Arguments, s)
 	for i, arg := range n.Arguments {
 		switch {
+		case walking[n.Name]:
+			n.Arguments[i] = call(arg, measured, arg)
+			if n.Name == "uniq" {
+				n.Arguments[i] = call(arg, innerList, n.Arguments[i])
+			}
+		case n.Name == "len":
+			n.Arguments[i] = call(arg, length, arg)
+		case i == 0 && overList[n.Name] && r.nested > 0:
+			n.Arguments[0] = call(arg, innerList, arg)
 		case i == 0 && overList[n.Name]:
 			n.Arguments[0] = call(arg, list, arg)
 		case i == 0 && n.Name == "int":

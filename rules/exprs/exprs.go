@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/expr-lang/expr/file"
@@ -43,6 +44,7 @@ type Expr struct {
 	vars    []variable
 	paths   *fetch // of the variables that are paths of data
 	budget  uint
+	builds  bool // it can make lists or maps, whose size is checked
 }
 
 // Compile reads an expression in the language of expr-lang. The error is an
@@ -131,6 +133,12 @@ func (x *Expr) ValueIn(c *Cache) (any, error) {
 	v, err := c.vm.Run(x.program, c.env)
 	if err != nil {
 		return nil, toError(err)
+	}
+	if x.builds {
+		m := meter{values: maxValues, text: maxText}
+		if !m.walk(reflect.ValueOf(v)) {
+			return nil, &Error{Msg: errTooLarge.Error()}
+		}
 	}
 	return v, nil
 }

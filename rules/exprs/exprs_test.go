@@ -3,6 +3,7 @@ package exprs
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -126,7 +127,15 @@ func TestValue(t *testing.T) {
 		{`data.items < 5`, `a list and the number 5 cannot be compared`},
 		{`data.items < data.items`, `invalid operation`},
 		{`data.currency > 5`, `cannot be compared`},
-		{`data.currency + 5`, `invalid operation`},
+		{`data.currency + 5`, `the text "EUR" and the number 5 cannot be added`},
+		{`replace("a-b-c", "-", "+", 1)`, "a+b-c"},
+		{`"a,b" | split(",")`, []any{"a", "b"}},
+		{`join(map(data.items, .sku), "+")`, "A+B"},
+		{`join(data.tags)`, "the number 3 is not a text"},
+		{`max(data.items[0].qty, 3)`, 3},
+		{`uniq(map(data.items, 1))`, []any{1}},
+		{`len(data.currency)`, 3},
+		{`string(data.big) + toJSON(data.tags)`, "228930314431312345[\n  \"x\",\n  3,\n  null\n]"},
 	} {
 		x, err := Compile(tc.src, Options{Extensions: []string{"tenant"}, Now: func() time.Time { return now }})
 		if err != nil {
@@ -237,6 +246,49 @@ func TestErrors(t *testing.T) {
 	}
 	if _, err := Compile(strings.Repeat("1+", 2000)+"1", Options{}); err == nil {
 		t.Error("a huge expression compiled")
+	}
+}
+
+// TestBounds: what would take for ever or all memory is an error.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	doubling := func(first, step, last string) string {
+		var b strings.Builder
+		b.WriteString("let x0 = " + first + "; ")
+		for i := range 40 {
+			fmt.Fprintf(&b, "let x%d = %s; ", i+1, strings.ReplaceAll(step, "x", fmt.Sprintf("x%d", i)))
+		}
+		return b.String() + strings.ReplaceAll(last, "x", "x40")
+	}
+	long := `{"l":[` + strings.Repeat("1,", 2000) + `1],"s":"` + strings.Repeat("ab", 1<<16) + `"}`
+	for _, src := range []string{
+		doubling(`"abc"`, `x + x`, `len(x)`),
+		doubling(`[1]`, `[x, x]`, `x`),
+		doubling(`[1]`, `[x, x]`, `toJSON(x)`),
+		doubling(`[1]`, `[x, x]`, `string(x)`),
+		doubling(`[1]`, `[x, x]`, `flatten(x)`),
+		doubling(`[1]`, `[x, x]`, `x == x`),
+		doubling(`[1]`, `[x, x]`, `[x] == [x]`),
+		doubling(`[1]`, `[x, x]`, `mean(x)`),
+		doubling(`[1]`, `concat(x, x)`, `x`),
+		doubling(`{"a": 1}`, `{"a": x, "b": x}`, `x`),
+		`replace(data.s, "a", data.s)`,
+		`join(map(data.l, data.s))`,
+		`split(data.s, "")`,
+		`any(data.l, any(data.l, # > 1))`,
+		`uniq(data.l)`,
+		`map(data.l, data.l)`,
+		`repeat("x", 1000000000)`,
+		`sum(1..1000000000)`,
+	} {
+		x, err := Compile(src, Options{})
+		if err != nil {
+			t.Errorf("%.60s: %v", src, err)
+			continue
+		}
+		if v, err := x.Value(testEvent(long)); err == nil {
+			t.Errorf("%.60s: gave %.40v", src, v)
+		}
 	}
 }
 

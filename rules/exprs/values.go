@@ -67,14 +67,6 @@ func truth(v any) bool {
 	panic(fmt.Errorf("a condition is %s, not true or false", describe(v)))
 }
 
-// list is a value to loop over: nothing at all is an empty list.
-func list(v any) any {
-	if v == nil {
-		return []any{}
-	}
-	return v
-}
-
 // number prepares a value for arithmetic, where floats are the widest there is.
 func number(v any) any {
 	if n, ok := v.(json.Number); ok {
@@ -130,52 +122,6 @@ func order(a, b any) (c int, ok bool) {
 
 func mismatch(a, b any) error {
 	return fmt.Errorf("%s and %s cannot be compared", describe(a), describe(b))
-}
-
-// equal compares by value: numbers exactly, whatever holds them, lists and maps
-// by their elements.
-func equal(a, b any) bool {
-	if c, ok := compareNumbers(a, b); ok {
-		return c == 0
-	}
-	switch x := a.(type) {
-	case nil:
-		return b == nil
-	case string:
-		y, ok := b.(string)
-		return ok && x == y
-	case bool:
-		y, ok := b.(bool)
-		return ok && x == y
-	case map[string]any:
-		y, ok := b.(map[string]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for k, v := range x {
-			w, ok := y[k]
-			if !ok || !equal(v, w) {
-				return false
-			}
-		}
-		return true
-	}
-	if b == nil || isNumber(a) || isNumber(b) {
-		return false
-	}
-	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-	if x.Kind() == reflect.Slice && y.Kind() == reflect.Slice {
-		if x.Len() != y.Len() {
-			return false
-		}
-		for i := range x.Len() {
-			if !equal(x.Index(i).Interface(), y.Index(i).Interface()) {
-				return false
-			}
-		}
-		return true
-	}
-	return runtime.Equal(a, b)
 }
 
 // in reports whether v is an element of a list or a key of a map.
