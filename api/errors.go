@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"millrace/api/rest"
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/connectors"
+	"millrace/schemas/spec"
+)
+
+// problem is the body of every error.
+type problem struct {
+	Code    int    `json:"error_code"`
+	Message string `json:"message"`
+	Field   string `json:"field,omitempty"`
+}
+
+// statuses maps what a Client answers to statuses, the first match wins.
+var statuses = []struct {
+	kind   error
+	status int
+}{
+	{bus.ErrNoTopic, http.StatusNotFound},
+	{bus.ErrConflict, http.StatusConflict},
+	{bus.ErrInUse, http.StatusConflict},
+	{bus.ErrInvalid, http.StatusBadRequest},
+	{bus.ErrTooLarge, http.StatusRequestEntityTooLarge},
+	{bus.ErrFull, http.StatusInsufficientStorage},
+	{bus.ErrUnsupported, http.StatusNotImplemented},
+	{bus.ErrFenced, http.StatusConflict},
+	{bus.ErrNoMember, http.StatusConflict},
+	{bus.ErrUnknown, http.StatusServiceUnavailable},
+	{bus.ErrCorrupt, http.StatusServiceUnavailable},
+	{bus.ErrClosed, http.StatusServiceUnavailable},
+	{context.DeadlineExceeded, http.StatusGatewayTimeout},
+	{context.Canceled, statusClientClosed},
+	{fs.ErrNotExist, http.StatusNotFound},
+}
+
+// statusClientClosed is written to the log only: nobody is there to read it.
+const statusClientClosed = 499
+
+// problemOf is the one place where errors become statuses.
+func problemOf(err error) (p problem, retryAfter string) {
+	var (
+		re *rest.Error
+		he *connectors.HTTPError
+		fe *event.FieldError
+		se *spec.Error
+		be *bus.Error
+		ee *echo.HTTPError
+	)
+	switch {
+	case errors.As(err, &re):
+		if re.RetryAfter > 0 {
+			retryAfter = strconv.Itoa(int(math.Ceil(re.RetryAfter.Seconds())))
+		}
+		return problem{re.Status, re.Error(), re.Field}, retryAfter
+	case errors.As(err, &he):
+		return problem{he.Status, he.Error(), he.Field}, ""
+	case errors.As(err, &fe):
+		return problem{http.StatusBadRequest, fe.Error(), fe.Field}, ""
+	case errors.As(err, &se):
+		field := ""
+		if len(se.Problems) > 0 {
+			field = se.Problems[0].Path
+		}
+		return problem{http.StatusBadRequest, se.Error(), field}, ""
+	case errors.As(err, &ee):
+		return problem{ee.Code, http.StatusText(ee.Code), ""}, ""
+	}
+	p = problem{http.StatusInternalServerError, err.Error(), ""}
+	if errors.As(err, &be) {
+		p.Field = be.Field
+	}
+	for _, s := range statuses {
+		if errors.Is(err, s.kind) {
+			p.Code = s.status
+			break
+		}
+	}
+	if p.Code == http.StatusServiceUnavailable {
+		retryAfter = "1"
+	}
+	return p, retryAfter
+}
+
+// writeError answers with err, unless the answer has begun.
+func (s *Server) writeError(c echo.Context, err error) {
+	p, retry := problemOf(err)
+	if p.Code >= http.StatusInternalServerError {
+		s.log.Error("request failed", "method", c.Request().Method, "path", c.Request().URL.Path, "status", p.Code, "error", err)
+	}
+	if c.Response().Committed || p.Code == statusClientClosed {
+		return
+	}
+	h := c.Response().Header()
+	if retry != "" {
+		h.Set("Retry-After", retry)
+	}
+	switch p.Code {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer")
+	case http.StatusNotFound:
+		if p.Message == http.StatusText(http.StatusNotFound) {
+			p.Message = "there is nothing at " + c.Request().Method + " " + c.Request().URL.Path + "; see /openapi.yaml"
+		}
+	case http.StatusMethodNotAllowed:
+		p.Message = c.Request().Method + " is not done here; allowed: " + h.Get("Allow")
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		b = []byte(`{"error_code":500,"message":"the error cannot be shown"}`)
+	}
+	h.Set("Content-Type", "application/json")
+	c.Response().WriteHeader(p.Code)
+	c.Response().Write(append(b, '\n')) //nolint:errcheck // the client is gone: nobody to tell
+}
