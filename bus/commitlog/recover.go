@@ -235,9 +235,6 @@ func (l *Log) settle(s *segment, t tail) error {
 		end += frameHeader
 	}
 	off := s.offset(t.durable)
-	if t.durable == s.base { // nothing shows that the header was synced
-		off = 0
-	}
 	file, err := s.handle()
 	if err != nil {
 		return err
@@ -329,14 +326,12 @@ func (l *Log) startAt(base Position) error {
 	return nil
 }
 
-// discard removes the last segment, which holds nothing.
+// discard removes the last segment, which holds nothing. It is durable once the
+// directory is synced, as it is before the next frame is taken.
 func (l *Log) discard(last found) error {
 	l.edit(func(list []*segment) []*segment { return slices.Clone(list[:len(list)-1]) })
 	l.files.forget(last.segment)
-	if err := errors.Join(last.release(ErrClosed), l.fs.Remove(last.path)); err != nil {
-		return err
-	}
-	return l.fs.SyncDir(l.dir)
+	return errors.Join(last.release(ErrClosed), l.fs.Remove(last.path))
 }
 
 // handle returns the open file for writing.
