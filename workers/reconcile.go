@@ -138,6 +138,9 @@ func (t *tables) tell(ctx context.Context, r *Runtime, p *plan) error {
 		s.WorkerID = r.o.WorkerID
 		if said := s.State + " " + s.Trace; t.said[name] != said {
 			t.said[name] = said
+			if s.State == StateFailed {
+				r.o.Logger.Warn("definition cannot run", "name", name, "error", s.Trace)
+			}
 			r.status.set(StatusKey(name), s, true)
 		}
 	}

@@ -129,7 +129,7 @@ func (t *task) run(ctx context.Context) {
 			<-ctx.Done()
 			return
 		case errors.As(err, &final):
-			t.log.Warn("task failed; it waits for a restart or another config", "unit", t.u.spec.Key, "error", err)
+			t.log.Warn("task failed; it waits for a restart or another config", "error", err)
 			t.report(StateFailed, err)
 			<-ctx.Done()
 			return
@@ -139,7 +139,7 @@ func (t *task) run(ctx context.Context) {
 		}
 		failed++
 		pause := t.u.rt.pause(failed)
-		t.log.Warn("task failed; it starts again", "unit", t.u.spec.Key, "error", err, "pause", pause)
+		t.log.Warn("task failed; it starts again", "error", err, "pause", pause)
 		t.report(StateFailed, err)
 		if wait(ctx, pause) != nil {
 			return

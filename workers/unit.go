@@ -234,7 +234,7 @@ func (u *unit) stopTasks(patience time.Duration, chosen func(*task) bool) bool {
 				ok = false
 			}
 		}
-		t.log.Warn("task did not stop in time and is abandoned", "unit", u.spec.Key, "after", patience)
+		t.log.Warn("task did not stop in time and is abandoned", "after", patience)
 	}
 	return ok
 }

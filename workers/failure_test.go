@@ -1,0 +1,117 @@
+package workers
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"millrace/bus"
+	"millrace/connectors"
+	"millrace/transforms"
+)
+
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	custom := schedule{tries: 4, delay: time.Second, max: 5 * time.Second, factor: 2}
+	late := fmt.Errorf("busy: %w", &connectors.RetryError{After: time.Minute, Err: errors.New("429")})
+	for _, c := range []struct {
+		name   string
+		s      schedule
+		failed int
+		since  time.Duration
+		random float64
+		err    error
+		wait   time.Duration
+		more   bool
+	}{
+		{"backoff, first", backoffRetry, 1, 0, 0, nil, 10 * time.Second, true},
+		{"backoff, spread", backoffRetry, 3, time.Hour, 0.5, nil, 15 * time.Second, true},
+		{"backoff, used up", backoffRetry, 4, 0, 0, nil, 10 * time.Second, false},
+		{"decay, first", decayRetry, 1, 0, 0, nil, time.Second, true},
+		{"decay, doubles", decayRetry, 4, 0, 0, nil, 8 * time.Second, true},
+		{"decay, longest", decayRetry, 10, 0, 0, nil, 512 * time.Second, true},
+		{"decay, last", decayRetry, 176, 0, 0, nil, 512 * time.Second, true},
+		{"decay, used up", decayRetry, 177, 0, 0, nil, 512 * time.Second, false},
+		{"custom", custom, 3, 0, 0, nil, 4 * time.Second, true},
+		{"custom, longest", custom, 4, 0, 0, nil, 5 * time.Second, true},
+		{"the target asks for more", custom, 1, 0, 0, late, time.Minute, true},
+		{"connector, for ever", connectRetry(-1, time.Minute), 1000, time.Hour, 0, nil, time.Minute, true},
+		{"connector, not at all", connectRetry(0, time.Minute), 1, 0, 0, nil, 300 * time.Millisecond, false},
+		{"connector, in time", connectRetry(10*time.Second, time.Minute), 3, 5 * time.Second, 0, nil, 1200 * time.Millisecond, true},
+		{"connector, too late", connectRetry(10*time.Second, time.Minute), 3, 9 * time.Second, 0, nil, 1200 * time.Millisecond, false},
+		{"connector, delay bounded", connectRetry(-1, 200*time.Millisecond), 9, 0, 0, nil, 200 * time.Millisecond, true},
+	} {
+		if wait, more := c.s.next(c.failed, c.since, c.random, c.err); wait != c.wait || more != c.more {
+			t.Errorf("%s: %s %v, want %s %v", c.name, wait, more, c.wait, c.more)
+		}
+	}
+	if d := backoffRetry.longest(0.5, nil); d != 15*time.Second {
+		t.Errorf("longest pause of backoff %s", d)
+	}
+	if d := (schedule{}).longest(0, nil); d != time.Second {
+		t.Errorf("longest pause of nothing %s", d)
+	}
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	plain := errors.New("x")
+	step := &transforms.StepError{Index: 2, Step: "set", Err: plain}
+	for _, c := range []struct {
+		err       error
+		permanent bool
+		step      string
+	}{
+		{plain, false, "write"},
+		{connectors.Permanent(plain), true, "write"},
+		{fmt.Errorf("at: %w", step), true, "transforms[2].set"},
+		{&transforms.StepError{Step: "embed", Err: &connectors.RetryError{Err: plain}}, false, "transforms[0].embed"},
+		{&bus.Error{Kind: bus.ErrTooLarge}, true, "write"},
+		{&connectors.RetryError{Err: plain}, false, "write"},
+	} {
+		if permanent(c.err) != c.permanent || stepOf(c.err) != c.step {
+			t.Errorf("%v: permanent %v at %s", c.err, permanent(c.err), stepOf(c.err))
+		}
+	}
+}
+
+func TestPolicyDefaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		given onError
+		typ   string
+		want  onError
+	}{
+		{"", "order.created", skip},
+		{"", "millrace.row.update", block},
+		{skip, "millrace.row.update", skip},
+		{parkKey, "order.created", parkKey},
+	} {
+		if got := (&policy{onError: c.given}).on(c.typ); got != c.want {
+			t.Errorf("%q of %s: %s, want %s", c.given, c.typ, got, c.want)
+		}
+	}
+}
+
+func TestReasonIsCut(t *testing.T) {
+	t.Parallel()
+	for n := 1000; n < 1100; n++ {
+		r := reason(errors.New(strings.Repeat("a", n%7) + strings.Repeat("ü", n)))
+		if len(r) > maxReason || !utf8.ValidString(r) {
+			t.Fatalf("%d bytes, valid %v", len(r), utf8.ValidString(r))
+		}
+	}
+}
+
+func TestCheckDeadLetter(t *testing.T) {
+	t.Parallel()
+	if err := CheckDeadLetter(bus.Topic{Name: "d", Type: bus.Compacted}); err != nil {
+		t.Error(err)
+	}
+	if err := CheckDeadLetter(bus.Topic{Name: "d", Type: bus.Normal}); !errors.Is(err, bus.ErrConflict) {
+		t.Errorf("a normal topic: %v", err)
+	}
+}
