@@ -54,6 +54,9 @@ func (b *Bus) Clean(ctx context.Context) error {
 	if err := b.retain(ctx); err != nil {
 		return err
 	}
+	if err := b.forgetDead(ctx); err != nil {
+		return err
+	}
 	for range b.log.Segments() {
 		m, err := b.index.Meta()
 		if err != nil {
@@ -204,9 +207,15 @@ func (b *Bus) moveForward(frames []commitlog.Frame, bounds map[index.QueueID]boo
 			return err
 		}
 	}
-	runs := m.all()
+	n, err := b.note(frame.Moved, m.all())
+	b.stats.moved.Add(n)
+	return err
+}
+
+// note runs in the committer: it appends runs of the cleaner's own, durably.
+func (b *Bus) note(kind byte, runs []frame.Run) (int64, error) {
 	if len(runs) == 0 {
-		return nil
+		return 0, nil
 	}
 	size := frame.Header
 	for i := range runs {
@@ -217,21 +226,41 @@ func (b *Bus) moveForward(frames []commitlog.Frame, bounds map[index.QueueID]boo
 	for i := range runs {
 		buf = frame.AppendRun(buf, &runs[i])
 	}
-	pos, err := b.log.Append(frame.Moved, buf)
+	pos, err := b.log.Append(kind, buf)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := b.log.Sync(); err != nil {
-		return err
+		return 0, err
 	}
-	b.stats.moved.Add(int64(len(buf)))
 	t := b.index.Begin()
-	moved := frame.Payload{Runs: runs}
-	if err := frame.Apply(t, frame.Moved, uint64(pos), &moved); err != nil {
-		return err
+	if err := frame.Apply(t, kind, uint64(pos), &frame.Payload{Runs: runs}); err != nil {
+		return 0, err
 	}
-	return t.Commit(uint64(b.log.Synced()))
+	return int64(len(buf)), t.Commit(uint64(b.log.Synced()))
 }
+
+// forgetDead lets go of dead runs that no link refers to (any more).
+func (b *Bus) forgetDead(ctx context.Context) error {
+	const step = 4096
+	for n := step; n == step; {
+		err := b.inCommitter(ctx, func() error {
+			dead, err := b.index.Dead(step)
+			n = len(dead)
+			runs := make([]frame.Run, n)
+			for i, d := range dead {
+				runs[i] = frame.Run{Queue: d.Queue, Kind: frame.Forget, First: d.First}
+			}
+			return errors.Join(err, second(b.note(frame.Batch, runs)))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func second[T any](_ T, err error) error { return err }
 
 // mover collects what of some frames must be copied forward.
 type mover struct {

@@ -202,7 +202,10 @@ func (e *encoder) queue(t *topicState, kind byte, q uint32, runOf []uint32, item
 		if h == nil || full {
 			h, prev = e.open(frame.Run{Queue: index.QueueID{Topic: t.ID, Queue: q}, Kind: kind}), -1
 			if t.Type == Compacted {
-				h.Flags = frame.Compacted
+				h.Flags |= frame.Compacted
+			}
+			if t.own() {
+				h.Flags |= frame.Own
 			}
 		}
 		put(prev, j)
@@ -281,7 +284,7 @@ func (e *encoder) keyed(topic, typ, source, key string, data []byte) error {
 	}
 	e.open(frame.Run{
 		Queue: index.QueueID{Topic: t.ID, Queue: uint32(xxhash.Sum64String(key) % uint64(t.Queues))},
-		Kind:  frame.Records, Flags: frame.Compacted, Count: 1,
+		Kind:  frame.Records, Flags: frame.Compacted | frame.Own, Count: 1,
 	})
 	e.buf = event.AppendRecord(e.buf, nil, &ev)
 	e.out.sync = true

@@ -20,6 +20,9 @@ func (c *committer) checkLinks(p *pending) error {
 			return frame.Bad(0, err)
 		}
 		for _, pin := range pins {
+			if t := c.bus.topics.Load().byID[pin.Queue.Topic]; t != nil && t.own() {
+				return &Error{Kind: ErrInvalid, Thing: "topic " + c.topicName(h.Queue.Topic), Field: "link to " + t.Name, Msg: "its records cannot be linked to: link to their origin"}
+			}
 			if c.stale(pin.Queue.Topic) {
 				c.flush()
 				if c.broken != nil {

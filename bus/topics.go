@@ -37,6 +37,11 @@ type topicState struct {
 	turn *atomic.Uint32 // of keyless writes
 }
 
+// own reports whether no link may refer to the topic's records, so that they
+// go as soon as they are dead: the bus's own tables and delivery queues, whose
+// links are taken over by their origin.
+func (t *topicState) own() bool { return t.Consumed || t.ID < idFirst }
+
 // topicSet is an immutable snapshot of the topics.
 type topicSet struct {
 	byName map[string]*topicState

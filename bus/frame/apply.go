@@ -45,6 +45,8 @@ func Apply(t *index.Txn, kind byte, pos uint64, p *Payload) error {
 			}
 		case ForgetKey:
 			t.ForgetKey(h.Queue, h.First)
+		case Forget:
+			t.Forget(h.Queue, h.First)
 		default:
 			return Bad(pos, ErrPayload)
 		}
@@ -63,6 +65,7 @@ func indexed(h *Run, pos uint64) (index.Run, error) {
 	r := index.Run{
 		First: h.First, Count: h.Count, Pos: pos, Off: h.Off,
 		Bytes: uint32(RunHeader + len(h.Body)), Stored: h.Stored,
+		Own: h.Flags&Own != 0,
 	}
 	var err error
 	if h.Kind == Links {

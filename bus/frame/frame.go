@@ -28,6 +28,7 @@ const (
 	IDs              // body: known batch ids
 	ForgetIDs        // body: batch ids to forget
 	ForgetKey        // no body: the record at first, an old tombstone, is gone
+	Forget           // no body: the dead run at first is gone
 )
 
 const (
@@ -37,8 +38,10 @@ const (
 	Header    = 8
 	RunHeader = 40
 
-	// Compacted is the flag of a run of a compacted topic: it has one record.
+	// Compacted is the flag of a run of a compacted topic: it has one record. Own
+	// is the flag of a run that no link may refer to.
 	Compacted = 1
+	Own       = 2
 
 	// MaxRunRecords and MaxRunBytes bound a run, and so what a look-up decodes.
 	MaxRunRecords = 1024

@@ -13,5 +13,6 @@
 //	r topic u64, queue u32, offset u64    → Run (offset = its first)
 //	k topic u64, key                      → queue u32, offset u64
 //	l topic u64, queue u32, min u64, linking topic u64, queue u32, offset u64 → max u64
+//	d topic u64, queue u32, offset u64    → a dead run that links may still refer to
 //	b id                                  → Known
 package index

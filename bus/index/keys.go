@@ -15,6 +15,7 @@ const (
 	kindKey   = 'k'
 	kindPin   = 'l'
 	kindID    = 'b'
+	kindDead  = 'd'
 )
 
 func queueKey(kind byte, q QueueID) []byte {
@@ -26,6 +27,10 @@ func queueKey(kind byte, q QueueID) []byte {
 
 func runKey(q QueueID, first int64) []byte {
 	return binary.BigEndian.AppendUint64(queueKey(kindRun, q), uint64(first))
+}
+
+func deadKey(q QueueID, first int64) []byte {
+	return binary.BigEndian.AppendUint64(queueKey(kindDead, q), uint64(first))
 }
 
 func pinKey(src QueueID, lo int64, by QueueID, first int64) []byte {

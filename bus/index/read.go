@@ -107,3 +107,56 @@ func (s *Store) Queues(f func(QueueID, Queue) error) error {
 	}
 	return errors.Join(it.Error(), it.Close())
 }
+
+// Dead lists dead runs that nothing pins, at most limit: what the log may say
+// is to be forgotten.
+func (s *Store) Dead(limit int) ([]Place, error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindDead}, UpperBound: []byte{kindDead + 1}})
+	if err != nil {
+		return nil, fmt.Errorf("views: %w", err)
+	}
+	var out []Place
+	for ok := it.First(); ok && len(out) < limit; ok = it.Next() {
+		k := it.Key()
+		p := Place{
+			Queue: QueueID{Topic: binary.BigEndian.Uint64(k[1:]), Queue: binary.BigEndian.Uint32(k[9:])},
+			First: int64(binary.BigEndian.Uint64(k[13:])),
+		}
+		runs, err := overlapping(s.db, p.Queue, p.First, p.First+1, 1)
+		if err != nil {
+			return nil, errors.Join(err, it.Close())
+		}
+		if len(runs) == 0 {
+			continue
+		}
+		pinned, err := s.pinned(p.Queue, p.First, runs[0].Last())
+		if err != nil {
+			return nil, errors.Join(err, it.Close())
+		}
+		if !pinned {
+			out = append(out, p)
+		}
+	}
+	return out, errors.Join(it.Error(), it.Close())
+}
+
+// Place is where a run begins.
+type Place struct {
+	Queue QueueID
+	First int64
+}
+
+// pinned reports whether a live link refers to an offset in [lo, hi].
+func (s *Store) pinned(id QueueID, lo, hi int64) (yes bool, err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: binary.BigEndian.AppendUint64(queueKey(kindPin, id), uint64(max(0, lo-PinSpan))),
+		UpperBound: binary.BigEndian.AppendUint64(queueKey(kindPin, id), uint64(hi)+1),
+	})
+	if err != nil {
+		return false, fmt.Errorf("views: %w", err)
+	}
+	for ok := it.First(); ok && !yes; ok = it.Next() {
+		yes = int64(binary.BigEndian.Uint64(it.Value())) >= lo
+	}
+	return yes, errors.Join(it.Error(), it.Close())
+}

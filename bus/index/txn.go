@@ -41,8 +41,14 @@ func (t *Txn) Commit(applied uint64) error {
 // Append adds a run at the end of its queue.
 func (t *Txn) Append(id QueueID, r Run) {
 	t.put(id, r)
-	if r.Keyed {
-		t.latest(id, r)
+	if !r.Keyed {
+		return
+	}
+	q, offset, ok, err := latest(t.b, id.Topic, r.Key)
+	t.fail(err)
+	t.setLatest(id, r)
+	if old, found := t.run(q, offset); ok && found {
+		t.bury(q, old)
 	}
 }
 
@@ -53,24 +59,56 @@ func (t *Txn) Move(id QueueID, r Run) {
 		t.remove(id, old)
 	}
 	t.put(id, r)
+	if r.Last() < t.queue(id).First {
+		t.bury(id, r)
+	}
 	if !r.Keyed {
 		return
 	}
-	if _, offset, ok, err := latest(t.b, id.Topic, r.Key); err != nil || !ok || offset < r.First {
+	switch q, offset, ok, err := latest(t.b, id.Topic, r.Key); {
+	case err != nil:
 		t.fail(err)
+	case !ok || q == id && offset < r.First:
 		t.setLatest(id, r)
+	case offset != r.First:
+		t.bury(id, r)
 	}
 }
 
 // Bound says that a queue holds no offset below first and that next comes next.
-// What lies below first goes, unless a link pins it.
 func (t *Txn) Bound(id QueueID, first, next int64) {
 	q := t.queue(id)
 	old := q.First
 	q.First, q.Next = max(q.First, first), max(q.Next, next)
 	t.setQueue(id, q)
-	if q.First > old {
-		t.collect(id, old, q.First-1)
+	if q.First == old {
+		return
+	}
+	runs, err := overlapping(t.b, id, old, q.First, 0)
+	t.fail(err)
+	for _, r := range runs {
+		if r.Last() < q.First {
+			t.bury(id, r)
+		}
+	}
+}
+
+// bury removes a dead run, one below its queue's first or superseded. Where
+// links may refer to it, it is only marked: Forget removes it once the log says
+// so. (Whether something is pinned cannot be told in the middle of a rebuild:
+// the link may have been copied forward behind what it refers to.)
+func (t *Txn) bury(id QueueID, r Run) {
+	if r.Own {
+		t.remove(id, r)
+		return
+	}
+	t.set(deadKey(id, r.First), nil)
+}
+
+// Forget removes a dead run.
+func (t *Txn) Forget(id QueueID, first int64) {
+	if r, ok := t.run(id, first); ok {
+		t.remove(id, r)
 	}
 }
 
@@ -92,9 +130,6 @@ func (t *Txn) Drop(topic uint64) {
 	for _, kind := range []byte{kindQueue, kindKey} {
 		p := topicKey(kind, topic)
 		t.fail(t.b.DeleteRange(p, after(p), nil))
-	}
-	for i := range runs {
-		t.unpin(queues[i], runs[i])
 	}
 }
 
@@ -137,10 +172,12 @@ func (t *Txn) put(id QueueID, r Run) {
 	t.meta.Live += int64(r.Bytes)
 }
 
-// remove deletes a run's entry and its pins and uncounts it; unpin must follow
-// once the caller is done, where the run's pins may have been the last.
+// remove deletes a run's entry, its pins and its mark, and uncounts it.
 func (t *Txn) remove(id QueueID, r Run) {
 	t.fail(t.b.Delete(runKey(id, r.First), nil))
+	if !r.Own {
+		t.fail(t.b.Delete(deadKey(id, r.First), nil))
+	}
 	for _, p := range r.Pins {
 		t.fail(t.b.Delete(pinKey(p.Queue, p.Min, id, r.First), nil))
 	}
@@ -150,63 +187,9 @@ func (t *Txn) remove(id QueueID, r Run) {
 	t.meta.Live -= int64(r.Bytes)
 }
 
-// latest makes r the latest record of its key; the one before goes unless pinned.
-func (t *Txn) latest(id QueueID, r Run) {
-	q, offset, ok, err := latest(t.b, id.Topic, r.Key)
-	t.fail(err)
-	t.setLatest(id, r)
-	if ok {
-		t.collect(q, offset, offset)
-	}
-}
-
 func (t *Txn) setLatest(id QueueID, r Run) {
 	v := binary.BigEndian.AppendUint32(make([]byte, 0, 12), id.Queue)
 	t.set(keyKey(id.Topic, r.Key), binary.BigEndian.AppendUint64(v, uint64(r.First)))
-}
-
-// collect removes the runs that overlap [lo, hi] and are dead: wholly below the
-// queue's first, or superseded, and pinned by nothing.
-func (t *Txn) collect(id QueueID, lo, hi int64) {
-	q := t.queue(id)
-	for _, r := range t.runs(id, lo, hi) {
-		dead := r.Last() < q.First
-		if !dead && r.Keyed {
-			at, offset, ok, err := latest(t.b, id.Topic, r.Key)
-			t.fail(err)
-			dead = !ok || at != id || offset != r.First
-		}
-		if !dead || t.pinned(id, r.First, r.Last()) {
-			continue
-		}
-		t.remove(id, r)
-		t.unpin(id, r)
-	}
-}
-
-// unpin collects what only the removed run r had kept.
-func (t *Txn) unpin(_ QueueID, r Run) {
-	for _, p := range r.Pins {
-		t.collect(p.Queue, p.Min, p.Max)
-	}
-}
-
-// pinned reports whether a live link refers to an offset in [lo, hi].
-func (t *Txn) pinned(id QueueID, lo, hi int64) (yes bool) {
-	from := binary.BigEndian.AppendUint64(queueKey(kindPin, id), uint64(max(0, lo-PinSpan)))
-	to := binary.BigEndian.AppendUint64(queueKey(kindPin, id), uint64(hi)+1)
-	t.iterate(from, to, func(_, v []byte) bool {
-		yes = int64(binary.BigEndian.Uint64(v)) >= lo
-		return !yes
-	})
-	return yes
-}
-
-// runs returns the runs of a queue that overlap [lo, hi].
-func (t *Txn) runs(id QueueID, lo, hi int64) (runs []Run) {
-	runs, err := overlapping(t.b, id, lo, hi+1, 0)
-	t.fail(err)
-	return runs
 }
 
 func (t *Txn) run(id QueueID, first int64) (r Run, ok bool) {

@@ -17,6 +17,7 @@ type Run struct {
 	Off    uint32 // of the run's header in the frame's payload
 	Bytes  uint32 // size in the log
 	Stored int64  // Unix nanoseconds
+	Own    bool   // no link may refer to it
 	Links  bool   // its records are links
 	Pins   []Pin  // what they refer to
 	Keyed  bool   // the topic is compacted; Count is 1
@@ -59,6 +60,7 @@ type Part struct {
 const (
 	runLinks = 1 << iota
 	runKeyed
+	runOwn
 )
 
 func (r *Run) append(b []byte) []byte {
@@ -73,6 +75,9 @@ func (r *Run) append(b []byte) []byte {
 	}
 	if r.Keyed {
 		flags |= runKeyed
+	}
+	if r.Own {
+		flags |= runOwn
 	}
 	b = binary.AppendUvarint(b, flags)
 	if r.Links {
@@ -97,6 +102,7 @@ func decodeRun(first int64, b []byte) (Run, error) {
 		Bytes: uint32(d.u()), Stored: d.i(),
 	}
 	flags := d.u()
+	r.Own = flags&runOwn != 0
 	if flags&runLinks != 0 {
 		r.Links = true
 		n := d.u()
