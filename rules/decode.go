@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"millrace/rules/pattern"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"millrace/rules/pattern"
 )
 
 // members reads a JSON object strictly: every key is in known and stands there
@@ -120,7 +119,8 @@ const maxDuration = 40 * 24 * time.Hour
 var (
 	nameForm   = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,100}$`)
 	targetForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,100}$`)
-	topicForm  = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
+	topicForm  = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+	ownForm    = regexp.MustCompile(`^(__|connector-(config|position|offset|status|cluster)-topic$)`)
 	notTarget  = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 )
 
@@ -137,9 +137,9 @@ func CheckName(name string) error {
 
 func checkTopic(topic, path string) error {
 	switch {
-	case !topicForm.MatchString(topic):
-		return errorf(path, "%q is not a topic name: 1 to 200 letters, digits, dots, underscores and dashes", topic)
-	case strings.HasPrefix(topic, "__") && !strings.HasPrefix(topic, "__dead."):
+	case !topicForm.MatchString(topic) || topic == "." || topic == "..":
+		return errorf(path, "%q is not a topic name: 1 to 249 letters, digits, dots, underscores and dashes", topic)
+	case ownForm.MatchString(topic) && !strings.HasPrefix(topic, "__dead."):
 		return errorf(path, "%s is one of Millrace's own topics", topic)
 	}
 	return nil

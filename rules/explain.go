@@ -2,7 +2,6 @@ package rules
 
 import (
 	"encoding/json"
-
 	"millrace/bus/event"
 	"millrace/rules/pattern"
 )

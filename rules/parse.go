@@ -26,8 +26,7 @@ func Parse(name string, spec []byte) (*Rule, error) {
 
 // named puts the rule's name on its error.
 func named(name string, err error) error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.Rule = name
 	}
 	return err

@@ -33,9 +33,13 @@ func TestParse(t *testing.T) {
 		When:       json.RawMessage(`{"type": ["order.created"], "data": {"amount": [{"numeric": [">", 100]}]}}`),
 		Where:      json.RawMessage(`"data.currency == \"EUR\""`),
 		Transforms: []json.RawMessage{json.RawMessage(`{"set": {"data.size": "'big'"}}`), json.RawMessage(`{"remove": ["data.card"]}`)},
-		To: []Target{{Name: "big_orders", Topic: "big.orders"}, {Name: "es", Connector: "orders-to-es"},
+		To: []Target{
+			{Name: "big_orders", Topic: "big.orders"},
+			{Name: "es", Connector: "orders-to-es"},
 			{Name: "http-3", HTTP: &HTTP{URL: "https://example.com/hook", Connection: "crm", Config: map[string]json.RawMessage{
-				"url": json.RawMessage(`"https://example.com/hook"`), "connection": json.RawMessage(`"crm"`), "mode": json.RawMessage(`"structured"`)}}}},
+				"url": json.RawMessage(`"https://example.com/hook"`), "connection": json.RawMessage(`"crm"`), "mode": json.RawMessage(`"structured"`),
+			}}},
+		},
 		OnError:    Block,
 		Retry:      Retry{Strategy: Custom, Attempts: 5, Delay: 2 * time.Second, MaxDelay: time.Minute, MaxAge: 48 * time.Hour},
 		DeadLetter: DeadLetter{Topic: "big-orders-dead"},
@@ -52,8 +56,10 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = &Rule{Name: "r", From: []string{"a"}, To: []Target{{Name: "b", Topic: "b"}}, OnError: ParkKey,
-		Retry: Retry{Strategy: Backoff, Attempts: 3, Delay: 10 * time.Second, MaxDelay: 10 * time.Second, Jitter: 10 * time.Second}}
+	want = &Rule{
+		Name: "r", From: []string{"a"}, To: []Target{{Name: "b", Topic: "b"}}, OnError: ParkKey,
+		Retry: Retry{Strategy: Backoff, Attempts: 3, Delay: 10 * time.Second, MaxDelay: 10 * time.Second, Jitter: 10 * time.Second},
+	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
 	}
@@ -82,6 +88,7 @@ func TestErrors(t *testing.T) {
 		{"r", `{"from":["a","a"],"to":[{"topic":"b"}]}`, "from[1]", "named twice"},
 		{"r", `{"from":["a b"],"to":[{"topic":"b"}]}`, "from[0]", "not a topic name"},
 		{"r", `{"from":["__rules"],"to":[{"topic":"b"}]}`, "from[0]", "Millrace's own"},
+		{"r", `{"from":["a"],"to":[{"topic":"connector-offset-topic"}]}`, "to[0].topic", "Millrace's own"},
 		{"r", `{"from":["a"]}`, "to", "is required"},
 		{"r", `{"from":["a"],"to":[{}]}`, "to[0]", "exactly one"},
 		{"r", `{"from":["a"],"to":[{"topic":"b","connector":"c"}]}`, "to[0]", "exactly one"},

@@ -3,12 +3,11 @@ package rules
 import (
 	"errors"
 	"fmt"
-	"time"
-
 	"millrace/bus/event"
 	"millrace/rules/exprs"
 	"millrace/rules/pattern"
 	"millrace/transforms"
+	"time"
 )
 
 // Env is what programs need of the world around them. The zero value works.
@@ -44,8 +43,7 @@ func compile(r *Rule, env Env) (*Program, error) {
 	}
 	var err error
 	if p.when, err = pattern.Compile(when); err != nil {
-		var pe *pattern.Error
-		if errors.As(err, &pe) {
+		if pe, ok := errors.AsType[*pattern.Error](err); ok {
 			return nil, errorf(under("when", pe.Path), "%s", pe.Msg)
 		}
 		return nil, errorf("when", "%v", err)
@@ -60,8 +58,7 @@ func compile(r *Rule, env Env) (*Program, error) {
 		te.Miss = func(step int, err error) { env.Miss(r.Name, step, err) }
 	}
 	if p.Chain, err = transforms.Compile(r.Transforms, te); err != nil {
-		var te *transforms.Error
-		if errors.As(err, &te) {
+		if te, ok := errors.AsType[*transforms.Error](err); ok {
 			return nil, errorf(te.Field, "%s", te.Msg)
 		}
 		return nil, errorf("transforms", "%v", err)

@@ -3,30 +3,30 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
+	"millrace/bus/event"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-
-	"millrace/bus/event"
 )
 
-func program(t testing.TB, when, where string) *Program {
-	t.Helper()
+func program(tb testing.TB, when, where string) *Program {
+	tb.Helper()
 	r := &Rule{Name: "r", From: []string{"a"}, When: json.RawMessage(when)}
 	if where != "" {
 		b, err := json.Marshal(where)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		r.Where = b
 	}
 	p, err := Compile(r, Env{})
 	if err != nil {
-		t.Fatalf("%s %s: %v", when, where, err)
+		tb.Fatalf("%s %s: %v", when, where, err)
 	}
 	return p
 }
@@ -34,7 +34,7 @@ func program(t testing.TB, when, where string) *Program {
 // order is an event of about 1 KB.
 func order(i int) event.Event {
 	return event.Event{
-		ID: fmt.Sprint(i), Source: fmt.Sprintf("/shops/%03d/checkout", i%500), Type: []string{"order.created", "order.paid", "order.shipped"}[i%3],
+		ID: strconv.Itoa(i), Source: fmt.Sprintf("/shops/%03d/checkout", i%500), Type: []string{"order.created", "order.paid", "order.shipped"}[i%3],
 		Subject: fmt.Sprintf("orders/%06d", i), Time: time.Unix(1796000000+int64(i), 0), ContentType: "application/json",
 		Data: fmt.Appendf(nil, `{"orderId":"O-%08d","amount":%d.25,"currency":"%s","region":"eu-west-1",`+
 			`"customer":{"id":"C%06d","tier":"gold","email":"user%d@example.com","vip":false,"since":"2021-04-02"},`+
@@ -161,7 +161,8 @@ func TestExplain(t *testing.T) {
 		{`{"type":["order.Shipped"],"data":{"amount":["2.25"]}}`, `data.currency == "EUR"`, []string{
 			`when.type exact false | differs only in case`,
 			`when.data.amount exact false | wanted the text "2.25", found the number 2.25`,
-			`where expr true | `}},
+			`where expr true | `,
+		}},
 		{`{}`, `data.currency > 5`, []string{`where expr false | line 1, column 15: the text "EUR" and the number 5 cannot be compared`}},
 		{`{"data":{"tags":["web"]}}`, ``, []string{`when.data.tags exact true | `}},
 	} {

@@ -72,20 +72,23 @@ func (m *meter) walk(v reflect.Value) bool {
 	if m.values--; m.values < 0 || m.text < 0 {
 		return false
 	}
-	switch v.Kind() {
-	case reflect.Interface:
+	k := v.Kind()
+	if k == reflect.Interface {
 		m.values++ // the value inside counts
 		return m.walk(v.Elem())
-	case reflect.String:
+	}
+	if k == reflect.String {
 		m.text -= v.Len()
 		return m.text >= 0
-	case reflect.Slice:
+	}
+	if k == reflect.Slice {
 		for i := range v.Len() {
 			if !m.walk(v.Index(i)) {
 				return false
 			}
 		}
-	case reflect.Map:
+	}
+	if k == reflect.Map {
 		for it := v.MapRange(); it.Next(); {
 			if !m.walk(it.Key()) || !m.walk(it.Value()) {
 				return false

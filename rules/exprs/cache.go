@@ -1,13 +1,12 @@
 package exprs
 
 import (
+	"millrace/bus/event"
 	"strings"
 	"unsafe"
 
 	"github.com/expr-lang/expr/vm"
 	"github.com/tidwall/gjson"
-
-	"millrace/bus/event"
 )
 
 // Cache is what several expressions on one event share: attributes are boxed and
@@ -152,6 +151,7 @@ func attr(a *event.Attr) any {
 		return a.Value == "true"
 	case event.Int:
 		return decodeNumber(a.Value)
+	case event.String:
 	}
 	return a.Value
 }

@@ -1,6 +1,7 @@
 package exprs
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/expr-lang/expr"
@@ -66,7 +67,8 @@ func compile(src string, o Options) (*Expr, error) {
 }
 
 func bind(err error, src file.Source) *Error {
-	if f, ok := err.(*file.Error); ok {
+	f := &file.Error{}
+	if errors.As(err, &f) {
 		err = f.Bind(src)
 	}
 	return toError(err)
@@ -222,41 +224,52 @@ func (r *rewriter) call(n *ast.CallNode, s *scope) ast.Node {
 	return n
 }
 
-// Builtins by what their arguments need.
-var (
-	overList = map[string]bool{"all": true, "none": true, "any": true, "one": true, "filter": true, "map": true, "count": true,
-		"sum": true, "find": true, "findIndex": true, "findLast": true, "findLastIndex": true, "groupBy": true, "sortBy": true,
-		"reduce": true}
-	walking = map[string]bool{"toJSON": true, "flatten": true, "string": true, "uniq": true, "min": true, "max": true, "mean": true,
-		"median": true}
-	byCondition = map[string]bool{"all": true, "none": true, "any": true, "one": true, "filter": true, "count": true, "find": true,
-		"findIndex": true, "findLast": true, "findLastIndex": true}
-	ofNumber = map[string]bool{"float": true, "abs": true, "ceil": true, "floor": true, "round": true}
-)
+// needs says what the arguments of a builtin must be made safe for.
+type needs struct {
+	list      bool // the first is looped over
+	condition bool // the second is a predicate
+	number    bool // the first is a number
+	walked    bool // all of every argument is visited
+}
+
+func needsOf(name string) needs {
+	switch name {
+	case "all", "none", "any", "one", "filter", "count", "find", "findIndex", "findLast", "findLastIndex":
+		return needs{list: true, condition: true}
+	case "map", "sum", "groupBy", "sortBy", "reduce":
+		return needs{list: true}
+	case "float", "abs", "ceil", "floor", "round":
+		return needs{number: true}
+	case "toJSON", "flatten", "string", "uniq", "min", "max", "mean", "median":
+		return needs{walked: true}
+	}
+	return needs{}
+}
 
 func (r *rewriter) builtin(n *ast.BuiltinNode, s *scope) ast.Node {
 	if r.config.Disabled[n.Name] {
 		return r.fail(n, "there is no function %s", n.Name)
 	}
 	r.all(n.Arguments, s)
+	need := needsOf(n.Name)
 	for i, arg := range n.Arguments {
 		switch {
-		case walking[n.Name]:
+		case need.walked:
 			n.Arguments[i] = call(arg, measured, arg)
 			if n.Name == "uniq" {
 				n.Arguments[i] = call(arg, innerList, n.Arguments[i])
 			}
 		case n.Name == "len":
 			n.Arguments[i] = call(arg, length, arg)
-		case i == 0 && overList[n.Name] && r.nested > 0:
+		case i == 0 && need.list && r.nested > 0:
 			n.Arguments[0] = call(arg, innerList, arg)
-		case i == 0 && overList[n.Name]:
+		case i == 0 && need.list:
 			n.Arguments[0] = call(arg, list, arg)
 		case i == 0 && n.Name == "int":
 			n.Arguments[0] = call(arg, whole, arg)
-		case i == 0 && ofNumber[n.Name]:
+		case i == 0 && need.number:
 			n.Arguments[0] = numeric(arg)
-		case i == 1 && byCondition[n.Name]:
+		case i == 1 && need.condition:
 			if p, ok := arg.(*ast.PredicateNode); ok {
 				p.Node = condition(p.Node)
 			}

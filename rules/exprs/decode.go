@@ -31,6 +31,7 @@ func parse(b []byte) gjson.Result {
 // decode turns valid JSON into values. Of a key given twice the last counts.
 func decode(r gjson.Result) any {
 	switch r.Type {
+	case gjson.Null:
 	case gjson.True:
 		return true
 	case gjson.False:

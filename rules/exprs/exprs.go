@@ -13,13 +13,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"millrace/bus/event"
 	"reflect"
 	"time"
 
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
-
-	"millrace/bus/event"
 )
 
 // Options bounds an expression. The zero value works.
@@ -162,8 +161,7 @@ func toError(err error) *Error {
 	if errors.As(err, &own) && own.Line > 0 {
 		return own
 	}
-	var at *file.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*file.Error](err); ok {
 		return &Error{Line: at.Line, Column: at.Column + 1, Msg: at.Message}
 	}
 	return &Error{Msg: err.Error()}

@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"millrace/bus/event"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"millrace/bus/event"
 )
 
 func testEvent(data string) *event.Event {
@@ -19,8 +18,10 @@ func testEvent(data string) *event.Event {
 		Time:        time.Date(2026, 11, 30, 20, 44, 7, 123e6, time.UTC),
 		ContentType: "application/json", Schema: "https://example.com/order/3",
 		Ext: []event.Attr{
-			{Name: "tenant", Value: "acme"}, {Name: "level", Value: "5", Kind: event.Int},
-			{Name: "dry", Value: "true", Kind: event.Bool}, {Name: "traceparent", Value: "00-1"},
+			{Name: "tenant", Value: "acme"},
+			{Name: "level", Value: "5", Kind: event.Int},
+			{Name: "dry", Value: "true", Kind: event.Bool},
+			{Name: "traceparent", Value: "00-1"},
 		},
 		Data: []byte(data),
 	}

@@ -10,15 +10,20 @@ import (
 	"github.com/expr-lang/expr/conf"
 )
 
-// attributes are the names an expression may use beside data and ext;
-// extensions the documented CloudEvents extensions, and Millrace's own.
-var (
-	attributes = []string{"id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "partitionkey", "specversion"}
-	extensions = []string{"traceparent", "tracestate", "sequence", "sequencetype", "correlationid", "causationid", "dataref",
+// attributes are the names an expression may use beside data and ext.
+func attributes() []string {
+	return []string{"id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "partitionkey", "specversion"}
+}
+
+// extensions are the documented CloudEvents extensions, and Millrace's own.
+func extensions() []string {
+	return []string{
+		"traceparent", "tracestate", "sequence", "sequencetype", "correlationid", "causationid", "dataref",
 		"expirytime", "recordedtime", "sampledrate", "severitytext", "severitynumber", "authtype", "authid", "authclaims",
 		"dataclassification", "dataregulation", "datacategory", "deprecated", "deprecationfrom", "deprecationsunset",
-		"deprecationmigration", "signature", "keyid", "mrqueue", "mroffset", "mrattempt", "mrorigin", "mrreason", "mrstep", "mrhops"}
-)
+		"deprecationmigration", "signature", "keyid", "mrqueue", "mroffset", "mrattempt", "mrorigin", "mrreason", "mrstep", "mrhops",
+	}
+}
 
 // source says where a variable comes from.
 type source uint8
@@ -61,17 +66,17 @@ func (r *rewriter) identifier(n *ast.IdentifierNode, s *scope) ast.Node {
 	}
 	v := variable{key: name, name: name}
 	switch {
-	case slices.Contains(attributes, name):
+	case slices.Contains(attributes(), name):
 	case name == "data":
 		v.from = fromData
 	case name == "ext":
 		v.from = fromExtensions
-	case slices.Contains(extensions, name) || slices.Contains(r.options.Extensions, name):
+	case slices.Contains(extensions(), name) || slices.Contains(r.options.Extensions, name):
 		v.from, v.key = fromExtension, "ext."+name
 	case name == "$env":
 		return r.fail(n, "$env is not available: use the names of attributes, data and ext")
 	default:
-		known := slices.Concat(attributes, []string{"data", "ext"}, extensions)
+		known := slices.Concat(attributes(), []string{"data", "ext"}, extensions())
 		if near := didYouMean(name, known); near != "" {
 			return r.fail(n, "there is no %s%s An extension is written ext.%s", name, near, name)
 		}

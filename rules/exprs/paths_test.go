@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"millrace/bus/event"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-
-	"millrace/bus/event"
 )
 
 var keys = rapid.SampledFrom([]string{"a", "b", "0", "a.b", `q\"`, `\u00e9`})
@@ -32,8 +31,10 @@ func genDoc(t *rapid.T, depth int) string {
 		}
 		return "[" + strings.Join(parts, " ,") + "]"
 	}
-	return rapid.SampledFrom([]string{`"x"`, `"\u0041\n\ud83d\ude00"`, `1`, `1.0`, `0.1`, `-0`, `1e3`, `123456789012345678901234567890`,
-		`0.12345678901234567890`, `true`, `false`, `null`, `""`}).Draw(t, "scalar")
+	return rapid.SampledFrom([]string{
+		`"x"`, `"\u0041\n\ud83d\ude00"`, `1`, `1.0`, `0.1`, `-0`, `1e3`, `123456789012345678901234567890`,
+		`0.12345678901234567890`, `true`, `false`, `null`, `""`,
+	}).Draw(t, "scalar")
 }
 
 // TestPaths: an expression of plain paths answers the same whether they are
@@ -130,8 +131,10 @@ func TestExactNumbers(t *testing.T) {
 
 // FuzzCompile: no source makes the compiler or the machine panic.
 func FuzzCompile(f *testing.F) {
-	for _, s := range []string{`data.a > 1 and any(data.b, .c == #index)`, `let x = data; x?.a[1:2] ?? {"a": 1}`, `reduce(1..10, #acc + #, 0)`, `data.a.b()`,
-		`groupBy(data.b, .a)[1]`, `data | keys() | len()`, `date(time).Add(duration("1h"))`, `$env`, `ext[data]`, `-data.a ** 2`, `fromJSON("[1]")[0]`} {
+	for _, s := range []string{
+		`data.a > 1 and any(data.b, .c == #index)`, `let x = data; x?.a[1:2] ?? {"a": 1}`, `reduce(1..10, #acc + #, 0)`, `data.a.b()`,
+		`groupBy(data.b, .a)[1]`, `data | keys() | len()`, `date(time).Add(duration("1h"))`, `$env`, `ext[data]`, `-data.a ** 2`, `fromJSON("[1]")[0]`,
+	} {
 		f.Add(s, `{"a":1,"b":[{"c":0}]}`)
 	}
 	f.Fuzz(func(t *testing.T, src, data string) {

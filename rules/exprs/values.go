@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/expr-lang/expr/vm/runtime"
@@ -249,7 +250,7 @@ func describe(v any) string {
 	case int, int64, float64, json.Number:
 		return fmt.Sprintf("the number %v", v)
 	case bool:
-		return fmt.Sprint(v)
+		return strconv.FormatBool(v)
 	case map[string]any:
 		return "an object"
 	case []any:

@@ -2,9 +2,9 @@ package pattern
 
 import (
 	"fmt"
-	"testing"
-
 	"millrace/bus/event"
+	"strconv"
+	"testing"
 )
 
 // benchEvent has about 1 KB of JSON.
@@ -60,7 +60,7 @@ func BenchmarkMatch(b *testing.B) {
 
 func BenchmarkIndex(b *testing.B) {
 	for _, n := range []int{1, 100, 1000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			var ps []*Pattern
 			for _, text := range benchPatterns(n) {
 				ps = append(ps, mustCompile(b, text))

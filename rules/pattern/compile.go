@@ -25,7 +25,9 @@ type cond struct {
 type branch []cond
 
 // attributes are the CloudEvents attributes that are not extensions.
-var attributes = []string{"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "partitionkey"}
+func attributes() []string {
+	return []string{"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "partitionkey"}
+}
 
 // compile turns the root object of a pattern into branches. For an event the
 // keys at the top are attributes and data, for a document they are free.
@@ -57,7 +59,7 @@ func (c *compiler) object(v *jval, keys []string, path, in string) ([]branch, er
 			continue
 		}
 		at := join(path, key)
-		if in == "$or" && slices.Contains(reserved, key) {
+		if in == "$or" && slices.Contains(reserved(), key) {
 			return nil, errorf(at, "is the name of an operator, not of a field: a branch of $or holds fields, such as {\"a\": [{%q: …}]}", key)
 		}
 		bs, err := c.field(v.vals[i], append(slices.Clip(keys), key), at)
@@ -134,11 +136,10 @@ func (c *compiler) field(v *jval, keys []string, path string) ([]branch, error) 
 		return nil, errorf(path, "is a bare value: wrap it: [%q]", v.s)
 	case kindNumber:
 		return nil, errorf(path, "is a bare value: wrap it: [%s]", v.s)
+	case kindTrue, kindFalse, kindNull:
 	}
-	return nil, errorf(path, "is a bare value: wrap it: [%s]", literals[v.kind])
+	return nil, errorf(path, "is a bare value: wrap it: [%s]", v.text())
 }
-
-var literals = map[kind]string{kindTrue: "true", kindFalse: "false", kindNull: "null"}
 
 // checkTop refuses keys at the top that no event can have.
 func checkTop(key string, v *jval, path string) error {
@@ -146,7 +147,7 @@ func checkTop(key string, v *jval, path string) error {
 		return nil
 	}
 	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
-		if near := Nearest(key, attributes); near != "" {
+		if near := Nearest(key, attributes()); near != "" {
 			return errorf(path, "is not an attribute: did you mean %q? Fields of the payload stand under \"data\"", near)
 		}
 		return errorf(path, "is not an attribute (those are lower-case letters and digits): fields of the payload stand under \"data\"")

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"millrace/bus/event"
 	"slices"
 	"strings"
-
-	"millrace/bus/event"
 )
 
 // Condition is one condition of a pattern, judged on one event.
@@ -156,7 +155,7 @@ func (x *explainer) values(keys []string) ([]value, string) {
 	case len(x.e.Data) == 0:
 		return nil, "the event has no data"
 	case !x.e.JSON():
-		return nil, fmt.Sprintf("data is not JSON but %s", x.e.ContentType)
+		return nil, "data is not JSON but " + x.e.ContentType
 	case idx.walkData(x.e, &s) == invalid:
 		return nil, notValid
 	}
@@ -177,7 +176,7 @@ const notValid = "data is not valid JSON though its content type says so"
 
 func (x *explainer) noAttribute(name string) string {
 	have := []string{"data"}
-	for _, n := range attributes {
+	for _, n := range attributes() {
 		if _, ok := x.e.Get(n); ok {
 			have = append(have, n)
 		}
@@ -186,7 +185,7 @@ func (x *explainer) noAttribute(name string) string {
 		have = append(have, x.e.Ext[i].Name)
 	}
 	note := "the event has no attribute " + name
-	if near := Nearest(name, have); near != "" && !slices.Contains(attributes, name) {
+	if near := Nearest(name, have); near != "" && !slices.Contains(attributes(), name) {
 		return note + ", but " + near
 	}
 	var data map[string]any
@@ -303,7 +302,7 @@ func compare(op string, want *jval, got value) string {
 		return fmt.Sprintf("wanted the %s, found the %s", want.describe(), got.describe())
 	case op == "numeric" && got.kind == kindString:
 		if isNumber(got.s) {
-			return fmt.Sprintf("wanted a number, found the %s", got.describe())
+			return "wanted a number, found the " + got.describe()
 		}
 	case want.kind != kindString || got.kind != kindString:
 	case op == "" && strings.EqualFold(want.s, got.s),
@@ -327,8 +326,10 @@ func isNumber(s string) bool {
 
 // apart explains conditions that hold each by itself but not together.
 func (x *explainer) apart(p *Pattern) Condition {
-	c := Condition{Op: "same element", Path: "data", Wanted: json.RawMessage("null"),
-		Note: "each condition holds somewhere, but they do not hold together"}
+	c := Condition{
+		Op: "same element", Path: "data", Wanted: json.RawMessage("null"),
+		Note: "each condition holds somewhere, but they do not hold together",
+	}
 	var s Scratch
 	if p.index.walkData(x.e, &s) == invalid {
 		c.Note = notValid

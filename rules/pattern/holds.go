@@ -46,7 +46,7 @@ func (s *Scratch) fits(t *tree, i int32) bool {
 	}
 	if t.here {
 		scalar := e.kind != kindObject
-		if t.leaf == nil && scalar || t.leaf != nil && !(scalar && t.leaf.match(s.scalarAt(e))) {
+		if t.leaf == nil && scalar || t.leaf != nil && (!scalar || !t.leaf.match(s.scalarAt(e))) {
 			return false
 		}
 	}

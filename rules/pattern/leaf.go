@@ -70,27 +70,29 @@ func (l *leaf) match(v value) bool {
 	if l.kinds&(1<<v.kind) != 0 {
 		return true
 	}
-	switch v.kind {
-	case kindString:
-		if l.set != nil {
-			if _, ok := l.set[v.s]; ok {
-				return true
-			}
-		} else if slices.Contains(l.strs, v.s) {
-			return true
-		}
-	case kindNumber:
-		if len(l.nums) > 0 {
-			n := parseDecimal(v.s)
-			for i := range l.nums {
-				if n.compare(l.nums[i]) == 0 {
-					return true
-				}
-			}
-		}
+	if v.kind == kindString && l.has(v.s) || v.kind == kindNumber && len(l.nums) > 0 && hasNumber(l.nums, v.s) {
+		return true
 	}
 	for i := range l.tests {
 		if l.tests[i].match(v) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *leaf) has(s string) bool {
+	if l.set == nil {
+		return slices.Contains(l.strs, s)
+	}
+	_, ok := l.set[s]
+	return ok
+}
+
+func hasNumber(list []decimal, text string) bool {
+	n := parseDecimal(text)
+	for i := range list {
+		if n.compare(list[i]) == 0 {
 			return true
 		}
 	}
@@ -105,17 +107,14 @@ func (t *test) match(v value) bool {
 	case opSuffix:
 		return text && anyOf(t.strs, v.s, strings.HasSuffix)
 	case opNotPrefix:
-		return !(text && anyOf(t.strs, v.s, strings.HasPrefix))
+		return !text || !anyOf(t.strs, v.s, strings.HasPrefix)
 	case opNotSuffix:
-		return !(text && anyOf(t.strs, v.s, strings.HasSuffix))
+		return !text || !anyOf(t.strs, v.s, strings.HasSuffix)
 	case opNotStrings:
-		return !(text && slices.Contains(t.strs, v.s))
+		return !text || !slices.Contains(t.strs, v.s)
 	case opNotNumbers:
-		if v.kind != kindNumber {
-			return true
-		}
-		n := parseDecimal(v.s)
-		return !slices.ContainsFunc(t.nums, func(o decimal) bool { return n.compare(o) == 0 })
+		return v.kind != kindNumber || !hasNumber(t.nums, v.s)
+	case opNumeric:
 	}
 	return v.kind == kindNumber && t.inRange(parseDecimal(v.s)) != t.not
 }

@@ -2,19 +2,30 @@ package pattern
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// operators are what an alternative may use, unsupported what other dialects
-// have and this one refuses by name.
-var (
-	operators   = []string{"prefix", "suffix", "anything-but", "exists", "numeric"}
-	unsupported = []string{"equals-ignore-case", "wildcard", "cidr", "contains", "exactly", "regex", "regexp", "shellstyle"}
-	reserved    = []string{"exactly", "prefix", "suffix", "anything-but", "exists", "wildcard", "numeric", "cidr",
+// operators are what an alternative may use.
+func operators() []string {
+	return []string{"prefix", "suffix", "anything-but", "exists", "numeric"}
+}
+
+// unsupported are what other dialects have and this one refuses by name.
+func unsupported() []string {
+	return []string{"equals-ignore-case", "wildcard", "cidr", "contains", "exactly", "regex", "regexp", "shellstyle"}
+}
+
+// reserved are names that no field right below $or may have: the author most
+// likely meant an operator.
+func reserved() []string {
+	return []string{
+		"exactly", "prefix", "suffix", "anything-but", "exists", "wildcard", "numeric", "cidr",
 		"equals-ignore-case", "=", "<", "<=", ">", ">=", "regex", "not-wildcard", "not-equals-ignore-case", "date-after",
-		"date-on-or-after", "date-before", "date-on-or-before", "in-date-range", "ip-address-in-range", "ip-address-not-in-range"}
-)
+		"date-on-or-after", "date-before", "date-on-or-before", "in-date-range", "ip-address-in-range", "ip-address-not-in-range",
+	}
+}
 
 const supported = "exact values, prefix, suffix, anything-but, exists, numeric and $or"
 
@@ -105,12 +116,10 @@ func operator(l *leaf, v *jval, path string) (missing bool, err error) {
 }
 
 func unknownOperator(path, name string) error {
-	for _, u := range unsupported {
-		if name == u {
-			return errorf(path, "operator %q is not supported yet; supported are %s", name, supported)
-		}
+	if slices.Contains(unsupported(), name) {
+		return errorf(path, "operator %q is not supported yet; supported are %s", name, supported)
 	}
-	if near := Nearest(name, operators); near != "" {
+	if near := Nearest(name, operators()); near != "" {
 		return errorf(path, "unknown operator %q: did you mean %q?", name, near)
 	}
 	return errorf(path, "unknown operator %q; supported are %s", name, supported)
@@ -151,7 +160,7 @@ func anythingBut(v *jval, path string) (test, error) {
 		}
 		return t, nil
 	case kindArray:
-	default:
+	case kindTrue, kindFalse, kindNull:
 		return test{}, errorf(path, "takes %s", shapes)
 	}
 	if len(v.vals) == 0 {

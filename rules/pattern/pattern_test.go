@@ -2,10 +2,9 @@ package pattern
 
 import (
 	"errors"
+	"millrace/bus/event"
 	"testing"
 	"time"
-
-	"millrace/bus/event"
 )
 
 // testEvent is an event with every attribute and the data given.
@@ -15,8 +14,10 @@ func testEvent(data string) event.Event {
 		Time:        time.Date(2026, 11, 30, 20, 44, 7, 123e6, time.UTC),
 		ContentType: "application/json", Schema: "https://example.com/order/3", Key: "c-1",
 		Ext: []event.Attr{
-			{Name: "tenant", Value: "acme"}, {Name: "level", Value: "5", Kind: event.Int},
-			{Name: "dry", Value: "true", Kind: event.Bool}, {Name: "wet", Value: "false", Kind: event.Bool},
+			{Name: "tenant", Value: "acme"},
+			{Name: "level", Value: "5", Kind: event.Int},
+			{Name: "dry", Value: "true", Kind: event.Bool},
+			{Name: "wet", Value: "false", Kind: event.Bool},
 		},
 		Data: []byte(data),
 	}
@@ -155,11 +156,11 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func mustCompile(t testing.TB, pattern string) *Pattern {
-	t.Helper()
+func mustCompile(tb testing.TB, pattern string) *Pattern {
+	tb.Helper()
 	p, err := Compile([]byte(pattern))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }

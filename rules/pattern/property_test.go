@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/big"
+	"millrace/bus/event"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"millrace/bus/event"
 
 	"pgregory.net/rapid"
 )
@@ -43,9 +43,7 @@ func (f *flattener) add(v any, path string, in map[int]int) {
 		f.arrays++
 		for i, x := range v {
 			inner := map[int]int{id: i}
-			for k, n := range in {
-				inner[k] = n
-			}
+			maps.Copy(inner, in)
 			f.add(x, path, inner)
 		}
 	case string:
@@ -74,12 +72,8 @@ func agree(a, b map[int]int) bool {
 
 func merge(a, b map[int]int) map[int]int {
 	out := map[int]int{}
-	for k, n := range a {
-		out[k] = n
-	}
-	for k, n := range b {
-		out[k] = n
-	}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
 	return out
 }
 
@@ -159,13 +153,15 @@ func genPattern(t *rapid.T, depth int, or bool) string {
 			continue
 		}
 		seen[k] = true
-		val := ""
+		var val string
 		if depth > 0 && rapid.Bool().Draw(t, "nested") {
 			val = genPattern(t, depth-1, or)
 		} else {
-			val = "[" + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{`"x"`, `"xy"`, `1`, `-2`, `null`, `true`,
+			val = "[" + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{
+				`"x"`, `"xy"`, `1`, `-2`, `null`, `true`,
 				`{"prefix":"x"}`, `{"suffix":"y"}`, `{"anything-but":"x"}`, `{"anything-but":[1]}`, `{"anything-but":{"prefix":"x"}}`,
-				`{"exists":true}`, `{"exists":false}`, `{"exists":false}`, `{"numeric":["<",1]}`, `{"numeric":["!=",1]}`}), 1, 2).Draw(t, "alts"), ",") + "]"
+				`{"exists":true}`, `{"exists":false}`, `{"exists":false}`, `{"numeric":["<",1]}`, `{"numeric":["!=",1]}`,
+			}), 1, 2).Draw(t, "alts"), ",") + "]"
 		}
 		parts = append(parts, fmt.Sprintf("%q:%s", k, val))
 	}
@@ -275,8 +271,13 @@ func TestDecimal(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"1e999999999999999999999", "1e5", 1}, {"-1e999999999999999999999", "1e5", -1}, {"1e-999999999999999999999", "0", 1},
-		{"0", "-0.0e7", 0}, {"9007199254740993", "9007199254740992", 1}, {"100", "1e2", 0}, {"0.001", "1E-3", 0},
+		{"1e999999999999999999999", "1e5", 1},
+		{"-1e999999999999999999999", "1e5", -1},
+		{"1e-999999999999999999999", "0", 1},
+		{"0", "-0.0e7", 0},
+		{"9007199254740993", "9007199254740992", 1},
+		{"100", "1e2", 0},
+		{"0.001", "1E-3", 0},
 	} {
 		if got := parseDecimal(tc.a).compare(parseDecimal(tc.b)); got != tc.want {
 			t.Errorf("%s and %s: got %d", tc.a, tc.b, got)
@@ -287,8 +288,10 @@ func TestDecimal(t *testing.T) {
 // FuzzWalk: the walk accepts exactly what encoding/json does and finds the same
 // text, and no event makes a pattern panic.
 func FuzzWalk(f *testing.F) {
-	for _, s := range []string{`{"a":"x\ud83d\ude00\ud800y"}`, `[1,{"a":[-0.5e-7,tru]}]`, `{"a":"` + strings.Repeat("b", 20) + `\"","b":[[]]}`,
-		strings.Repeat("[", 10001) + strings.Repeat("]", 10001), strings.Repeat("[", 10000) + strings.Repeat("]", 10000), "{\"a\":\"\x01\"}", ` {"a" : null } `, `{"a":1,}`, `01`, `"a\q"`} {
+	for _, s := range []string{
+		`{"a":"x\ud83d\ude00\ud800y"}`, `[1,{"a":[-0.5e-7,tru]}]`, `{"a":"` + strings.Repeat("b", 20) + `\"","b":[[]]}`,
+		strings.Repeat("[", 10001) + strings.Repeat("]", 10001), strings.Repeat("[", 10000) + strings.Repeat("]", 10000), "{\"a\":\"\x01\"}", ` {"a" : null } `, `{"a":1,}`, `01`, `"a\q"`,
+	} {
 		f.Add([]byte(s))
 	}
 	if files, err := filepath.Glob("testdata/*.jsonl"); err == nil {

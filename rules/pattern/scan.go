@@ -177,7 +177,7 @@ func scanNumber(b []byte, i int) int {
 
 // scanScalar reads a number, true, false or null.
 func scanScalar(b []byte, i int) (end int, k kind) {
-	word := ""
+	var word string
 	switch b[i] {
 	case 't':
 		word, k = "true", kindTrue

@@ -37,17 +37,23 @@ func (v *jval) write(b *strings.Builder) {
 			x.write(b)
 		}
 		b.WriteByte('}')
-	default:
+	case kindNumber, kindTrue, kindFalse, kindNull:
 		b.WriteString(v.text())
 	}
 }
 
 // text is a scalar's own text.
 func (v *jval) text() string {
-	if v.kind == kindString || v.kind == kindNumber {
-		return v.s
+	switch v.kind {
+	case kindTrue:
+		return "true"
+	case kindFalse:
+		return "false"
+	case kindNull:
+		return "null"
+	case kindString, kindNumber, kindObject, kindArray:
 	}
-	return literals[v.kind]
+	return v.s
 }
 
 func (v *jval) describe() string { return describe(v.kind, v.text()) }
@@ -55,10 +61,10 @@ func (v *jval) describe() string { return describe(v.kind, v.text()) }
 func (v value) describe() string { return describe(v.kind, v.s) }
 
 func describe(k kind, s string) string {
-	switch k {
-	case kindString:
+	if k == kindString {
 		return "text " + string(quote(shorten(s)))
-	case kindNumber:
+	}
+	if k == kindNumber {
 		return "number " + s
 	}
 	return "literal " + s
