@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sync/semaphore"
 
 	"millrace/bus/commitlog"
@@ -20,12 +18,13 @@ import (
 	"millrace/bus/group"
 	"millrace/bus/index"
 	"millrace/bus/vfs"
+	"millrace/bus/watch"
 )
 
 // Options configures a Bus. The zero value works.
 type Options struct {
 	FS           vfs.FS        // of the log; nil = the real disk
-	ViewsFS      pebblevfs.FS  // of the views; nil = the real disk
+	ViewsFS      index.FS      // of the views; nil = the real disk
 	SegmentBytes int64         // default 64 MiB
 	MaxEvent     int64         // bytes of one event; default 64 MiB
 	MaxPending   int64         // bytes of appends waiting at once; default 256 MiB
@@ -73,7 +72,7 @@ type Bus struct {
 	log    *commitlog.Log
 	index  *index.Store
 	frames frame.Cache
-	watch  watchers
+	watch  watch.Queues
 	stats  counters
 	topics atomic.Pointer[topicSet]
 	ids    atomic.Uint64 // for the records of our own
@@ -121,7 +120,6 @@ func Open(dir string, o Options) (*Bus, error) {
 	}
 	b.frames.Limit = o.CacheBytes
 	b.ids.Store(uint64(o.Now().UnixNano()))
-	b.watch.init()
 	if err := b.openViews(filepath.Join(dir, "views")); err != nil {
 		return nil, errors.Join(err, lg.Close())
 	}
@@ -137,14 +135,7 @@ func Open(dir string, o Options) (*Bus, error) {
 // openViews opens the views and brings them up to the log's end; views that
 // cannot belong to this log are thrown away and rebuilt.
 func (b *Bus) openViews(dir string) error {
-	fs := b.o.ViewsFS
-	if fs == nil {
-		fs = pebblevfs.Default
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("views: %w", err)
-		}
-	}
-	o := index.Options{FS: fs, Logger: b.o.Logger}
+	o := index.Options{FS: b.o.ViewsFS, Logger: b.o.Logger}
 	ix, err := index.Open(dir, o)
 	var m index.Meta
 	if err == nil {
@@ -160,8 +151,8 @@ func (b *Bus) openViews(dir string) error {
 				return err
 			}
 		}
-		if err := fs.RemoveAll(dir); err != nil {
-			return fmt.Errorf("views: %w", err)
+		if err := index.RemoveAll(dir, b.o.ViewsFS); err != nil {
+			return err
 		}
 		if ix, err = index.Open(dir, o); err != nil {
 			return err
@@ -246,7 +237,7 @@ func (b *Bus) stop() {
 	}
 	b.mu.Unlock()
 	b.stopped.Wait()
-	b.watch.close()
+	b.watch.Close()
 }
 
 func (b *Bus) setBroken(err error) {

@@ -364,7 +364,7 @@ func (b *Bus) published(w *written) {
 	for i := range w.p.Runs {
 		h := &w.p.Runs[i]
 		if h.HasRecords() {
-			b.watch.advance(h.Queue)
+			b.watch.Advance(h.Queue)
 		}
 	}
 	b.remember(w.saves)

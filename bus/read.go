@@ -12,6 +12,7 @@ import (
 	"millrace/bus/event"
 	"millrace/bus/frame"
 	"millrace/bus/index"
+	"millrace/bus/watch"
 )
 
 // Read implements Client.
@@ -19,7 +20,7 @@ func (b *Bus) Read(ctx context.Context, from []Cursor, limit Limit) ([]event.Rec
 	limit.Records = defaultTo(limit.Records, 1000)
 	limit.Bytes = defaultTo(limit.Bytes, 8<<20)
 	var deadline <-chan time.Time
-	var wt *waiter
+	var wt *watch.Waiter
 	if limit.Wait > 0 {
 		queues := make([]index.QueueID, 0, len(from))
 		for i := range from {
@@ -29,8 +30,8 @@ func (b *Bus) Read(ctx context.Context, from []Cursor, limit Limit) ([]event.Rec
 			}
 			queues = append(queues, index.QueueID{Topic: t.ID, Queue: uint32(from[i].Queue)})
 		}
-		wt = b.watch.register(queues)
-		defer b.watch.forget(wt)
+		wt = b.watch.Register(queues)
+		defer b.watch.Forget(wt)
 		timer := time.NewTimer(limit.Wait)
 		defer timer.Stop()
 		deadline = timer.C
@@ -52,6 +53,21 @@ func (b *Bus) Read(ctx context.Context, from []Cursor, limit Limit) ([]event.Rec
 		if err != nil || !more {
 			return nil, err
 		}
+	}
+}
+
+// wait returns true when woken, false at the deadline; an error when ctx ends or
+// the bus stops.
+func (b *Bus) wait(ctx context.Context, wt *watch.Waiter, deadline <-chan time.Time) (bool, error) {
+	select {
+	case <-wt.C:
+		return true, nil
+	case <-deadline:
+		return false, nil
+	case <-b.stopping:
+		return false, ErrClosed
+	case <-ctx.Done():
+		return false, ctx.Err()
 	}
 }
 

@@ -95,14 +95,14 @@ func (b *Bus) Changed(ctx context.Context, topic string, seen int64) (int64, err
 		for i := range queues {
 			queues[i] = index.QueueID{Topic: t.ID, Queue: uint32(i)}
 		}
-		wt := b.watch.register(queues)
+		wt := b.watch.Register(queues)
 		version, err := b.version(t, queues)
 		if err != nil || version != seen {
-			b.watch.forget(wt)
+			b.watch.Forget(wt)
 			return version, err
 		}
 		_, err = b.wait(ctx, wt, nil)
-		b.watch.forget(wt)
+		b.watch.Forget(wt)
 		if err != nil {
 			return 0, err
 		}

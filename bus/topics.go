@@ -142,7 +142,7 @@ func (b *Bus) CreateTopic(ctx context.Context, t Topic) (Topic, error) {
 		return Topic{}, err
 	}
 	b.topics.Store(next)
-	b.watch.topics()
+	b.watch.WakeAll()
 	return t, nil
 }
 
@@ -262,7 +262,7 @@ func (b *Bus) DeleteTopic(ctx context.Context, name string, force bool) error {
 		b.topics.Store(set)
 		return err
 	}
-	b.watch.topics()
+	b.watch.WakeAll()
 	return nil
 }
 

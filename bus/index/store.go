@@ -11,10 +11,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
+// FS is the disk that a Store is on. It is not the log's: what is written here
+// can be lost.
+type FS = vfs.FS
+
+// RemoveAll deletes a store's directory; fs nil is the real disk.
+func RemoveAll(dir string, fs FS) error {
+	if fs == nil {
+		fs = vfs.Default
+	}
+	if err := fs.RemoveAll(dir); err != nil {
+		return fmt.Errorf("views: %w", err)
+	}
+	return nil
+}
+
 // Options configures a Store; the zero value works.
 type Options struct {
-	FS         vfs.FS // nil = the real disk
-	CacheBytes int64  // block cache; default 32 MiB
+	FS         FS    // nil = the real disk
+	CacheBytes int64 // block cache; default 32 MiB
 	Logger     *slog.Logger
 }
 
@@ -32,6 +47,9 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	if o.FS == nil {
 		o.FS = vfs.Default
+	}
+	if err := o.FS.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("views: %w", err)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
