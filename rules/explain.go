@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"millrace/bus/event"
 	"millrace/rules/pattern"
+	"strings"
 )
 
 // Condition is one condition of a rule, judged on one event: Path, Op, Wanted,
@@ -33,11 +34,18 @@ func Explain(p *Program, e *event.Event) []Condition {
 	return append(out, c)
 }
 
-// marshal shows a value; what JSON cannot write, such as NaN, shows as null.
+// maxShown is how many bytes of a value an explanation shows. Invariant 10.
+const maxShown = 2000
+
+// marshal shows a value; what JSON cannot write, such as NaN, shows as null, and
+// what is long as text that is cut.
 func marshal(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return json.RawMessage("null")
+	}
+	if len(b) > maxShown {
+		return marshal(strings.ToValidUTF8(string(b[:maxShown/4]), "") + "…")
 	}
 	return b
 }

@@ -185,6 +185,17 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainIsShort: a where that gives all of a large payload shows a part.
+func TestExplainIsShort(t *testing.T) {
+	t.Parallel()
+	e := order(1)
+	e.Data = []byte(`{"s":"` + strings.Repeat(`\"\\`, 100000) + `"}`)
+	c := Explain(program(t, `{"data":{"s":["x"]}}`, "data.s"), &e)
+	if b, err := json.Marshal(c); err != nil || len(b) > 10000 {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
+
 func BenchmarkSet(b *testing.B) {
 	for _, bc := range []struct {
 		name  string
