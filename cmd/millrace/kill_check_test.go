@@ -45,11 +45,11 @@ spec: {connector.class: generator-source, topic: generated, rate: 500, count: GE
 ---
 kind: Connector
 name: generated-to-file
-spec: {connector.class: file-sink, topics: generated, path: DIR/topic-out, format: ndjson}
+spec: {connector.class: file-sink, topics: generated, path: "DIR/topic-out/all.ndjson", format: ndjson}
 ---
 kind: Connector
 name: orders-to-file
-spec: {connector.class: file-sink, path: DIR/rule-out, format: ndjson}
+spec: {connector.class: file-sink, path: "DIR/rule-out/all.ndjson", format: ndjson}
 ---
 kind: Rule
 name: all

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -57,6 +58,7 @@ func newRoot() *cobra.Command {
 	})
 	root.AddCommand(
 
+		newServe(),
 		newApply(), newGet(), newDelete(),
 		newTopic(), newGroup(), newRule(), newConnector(),
 		newProduce(), newConsume(),
@@ -87,6 +89,10 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 // showHelp is what a command that only groups others does by itself.
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
+// sameSignal is how close together two signals are one: a process group and its
+// supervisor may both pass on the same Ctrl-C.
+const sameSignal = 500 * time.Millisecond
+
 // stopOnSignal returns a context that ends with the first SIGINT or SIGTERM; a
 // second one exits the process at once.
 func stopOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -100,8 +106,12 @@ func stopOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 		case <-ctx.Done():
 			return
 		}
-		<-signals
-		os.Exit(exitFailed)
+		for first := time.Now(); ; {
+			<-signals
+			if time.Since(first) > sameSignal {
+				os.Exit(exitFailed)
+			}
+		}
 	}()
 	return ctx, func() {
 		signal.Stop(signals)

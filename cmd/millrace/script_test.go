@@ -14,8 +14,14 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Values[nodeKey{}] = make(map[string]*node)
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits,
+			"node":  startScriptNode,
+			"stop":  stopScriptNode,
 		},
 	})
 }
@@ -37,3 +43,32 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("exit status %s, want %s", status, args[0])
 	}
 }
+
+// startScriptNode runs "node DIR [FLAG…]": a node on a data directory, which the
+// verbs that follow speak to.
+func startScriptNode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: node DIR [FLAG…]")
+	}
+	n, err := launch(ts.MkAbs(args[0]), args[1:]...)
+	ts.Check(err)
+	ts.Defer(n.kill)
+	ts.Setenv(serverEnv, n.url)
+	ts.Setenv("NODE", n.url)
+	ts.Setenv("GRPC", n.grpc)
+	running, _ := ts.Value(nodeKey{}).(map[string]*node)
+	running[n.url] = n
+}
+
+// stopScriptNode runs "stop": the node last started ends in order.
+func stopScriptNode(ts *testscript.TestScript, neg bool, _ []string) {
+	running, _ := ts.Value(nodeKey{}).(map[string]*node)
+	n := running[ts.Getenv("NODE")]
+	if neg || n == nil {
+		ts.Fatalf("stop: no node runs")
+	}
+	ts.Check(n.stop())
+}
+
+// nodeKey is where a script keeps its nodes, by URL.
+type nodeKey struct{}
