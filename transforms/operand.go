@@ -40,6 +40,12 @@ type operand struct {
 	expr     *exprs.Expr
 }
 
+// copies reports whether the value is copied as text. The whole of data that is
+// not JSON is not.
+func (o *operand) copies(e *event.Event) bool {
+	return o.constant != nil || o.place != nil && (len(o.place.segs) > 0 || e.JSON())
+}
+
 // compileOperand reads the value of a set step: text is an expression, anything
 // else a constant.
 func (c *compiler) compileOperand(raw json.RawMessage) (operand, error) {
@@ -60,7 +66,7 @@ func (c *compiler) compileOperand(raw json.RawMessage) (operand, error) {
 	}
 	if plainPlace(src) {
 		if p, err := ParsePath(src); err == nil {
-			return operand{place: &p}, nil
+			return operand{place: &p, expr: expr}, nil
 		}
 	}
 	return operand{expr: expr}, nil
@@ -125,7 +131,7 @@ func (o *operand) json(dst []byte, s *scratch) ([]byte, error) {
 	switch {
 	case o.constant != nil:
 		return append(dst, o.constant...), nil
-	case o.place != nil:
+	case o.copies(s.e):
 		if s.e.Tombstone() {
 			return append(dst, "null"...), nil
 		}
@@ -150,7 +156,7 @@ func (o *operand) json(dst []byte, s *scratch) ([]byte, error) {
 
 // attr returns the operand's value for s.e as an attribute's value.
 func (o *operand) attr(s *scratch) (attrValue, error) {
-	if o.expr == nil {
+	if o.copies(s.e) {
 		raw, err := o.json(s.raw[:0], s)
 		if err != nil {
 			return attrValue{}, err

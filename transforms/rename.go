@@ -70,6 +70,9 @@ func compileMove(from, to string) (move, error) {
 	if m.from.attr == "source" || m.from.attr == "type" {
 		return m, fmt.Errorf("%s is required and cannot be moved away: use set", m.from.attr)
 	}
+	if m.from.attr == m.to.attr && slices.Equal(m.from.segs, m.to.segs) {
+		return m, errors.New("moves to where it is: leave it out")
+	}
 	return m, nil
 }
 
