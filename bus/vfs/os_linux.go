@@ -21,11 +21,11 @@ func (f *osFile) Sync() error {
 			}
 		}
 	})
-	if err == nil {
-		err = syncErr
-	}
 	if err != nil {
-		return &fs.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
+		syncErr = fs.ErrClosed // the only reason not to be called
+	}
+	if syncErr != nil {
+		return pathError("fdatasync", f.Name(), syncErr)
 	}
 	return nil
 }
