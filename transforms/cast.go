@@ -43,9 +43,9 @@ however long.
 				return nil, at("cast."+src, err)
 			}
 			name := config.Cast[src]
-			to, ok := castTo[name]
-			if !ok {
-				types := slices.Sorted(maps.Keys(castTo))
+			to := castTo(name)
+			if to == nil {
+				types := []string{"int", "float", "string", "bool", "timestamp"}
 				msg := fmt.Sprintf("must be one of %s, not %q", strings.Join(types, ", "), name)
 				if near := spec.Nearest(name, types); near != "" {
 					msg += fmt.Sprintf(" (did you mean %q?)", near)
@@ -61,7 +61,7 @@ however long.
 
 type castStep struct {
 	paths []Path
-	casts []func(dst, raw []byte) ([]byte, error)
+	casts []caster
 	tree  *tree
 }
 
@@ -90,9 +90,24 @@ func (st *castStep) apply(_ *scratch, e event.Event, out []event.Event) ([]event
 	return append(out, e), nil
 }
 
-// castTo holds the casts by type; they take any JSON value but null.
-var castTo = map[string]func(dst, raw []byte) ([]byte, error){
-	"int": castInt, "float": castFloat, "string": castString, "bool": castBool, "timestamp": castTimestamp,
+// caster takes any JSON value but null.
+type caster func(dst, raw []byte) ([]byte, error)
+
+// castTo returns the cast to a type, nil for one that is not known.
+func castTo(name string) caster {
+	switch name {
+	case "int":
+		return castInt
+	case "float":
+		return castFloat
+	case "string":
+		return castString
+	case "bool":
+		return castBool
+	case "timestamp":
+		return castTimestamp
+	}
+	return nil
 }
 
 func cannot(raw []byte, to string) error {

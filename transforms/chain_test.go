@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -75,8 +76,8 @@ func TestBrokenData(t *testing.T) {
 }
 
 // everyStep is one chain per kind of step.
-func everyStep(t testing.TB) []*Chain {
-	t.Helper()
+func everyStep(tb testing.TB) []*Chain {
+	tb.Helper()
 	var chains []*Chain
 	for _, steps := range []string{
 		`[{"set": {"data.a.b[1].c": 1, "data.new": "data.items[0].sku"}}]`,
@@ -92,16 +93,16 @@ func everyStep(t testing.TB) []*Chain {
 	} {
 		var raws []json.RawMessage
 		if err := json.Unmarshal([]byte(steps), &raws); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		c, err := Compile(raws, testEnv())
 		if err != nil {
-			t.Fatalf("%s: %v", steps, err)
+			tb.Fatalf("%s: %v", steps, err)
 		}
 		chains = append(chains, c)
 	}
 	if len(chains) != len(List()) {
-		t.Fatalf("there are %d kinds of steps, but %d are tried here", len(List()), len(chains))
+		tb.Fatalf("there are %d kinds of steps, but %d are tried here", len(List()), len(chains))
 	}
 	return chains
 }
@@ -135,7 +136,7 @@ func TestConcurrent(t *testing.T) {
 	c := mustCompile(t, `[{"set": {"data.total": "data.n * 2", "subject": "data.name"}, "if": {"data": {"n": [{"numeric": [">", 10]}]}}}, {"filter": {"where": "data.n % 3 != 0"}}, {"template": {"n": "${data.n}", "t": "${data.total}"}}]`)
 	in := make([]event.Event, 100)
 	for i := range in {
-		in[i] = event.Event{ID: fmt.Sprint(i), Source: "/s", Type: "t", Data: fmt.Appendf(nil, `{"n":%d,"name":"n%d"}`, i, i)}
+		in[i] = event.Event{ID: strconv.Itoa(i), Source: "/s", Type: "t", Data: fmt.Appendf(nil, `{"n":%d,"name":"n%d"}`, i, i)}
 	}
 	want, err := c.Apply(context.Background(), in)
 	if err != nil || len(want) != 66 {

@@ -332,7 +332,7 @@ func (r *rewriter) root(t *tree) ([]byte, error) {
 	dst := append(make([]byte, 0, len(r.b)+16), r.b[:from]...)
 	dst, keep, err := r.value(dst, from, to, t)
 	switch {
-	case err == errTwice:
+	case errors.Is(err, errTwice):
 		r.careful = true
 		return r.root(t)
 	case err != nil:
@@ -348,7 +348,7 @@ func (r *rewriter) root(t *tree) ([]byte, error) {
 // rename gives the member that segs lead to another key where it stands. It does
 // nothing when the object has several of the old key or one of the new.
 func (d *doc) rename(segs []seg, key string) (done bool, err error) {
-	from, _, found, err := locate(d.b, 0, segs[:len(segs)-1])
+	from, _, found, err := locate(d.b, segs[:len(segs)-1])
 	if err != nil || !found || d.b[from] != '{' {
 		return false, err
 	}

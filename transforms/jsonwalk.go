@@ -51,7 +51,7 @@ func skipValue(b []byte, i int) int {
 		return skipNested(b, i)
 	}
 	start := i
-	for i < len(b) && scalarByte[b[i]] {
+	for i < len(b) && inScalar(b[i]) {
 		i++
 	}
 	if i == start {
@@ -80,13 +80,10 @@ func skipNested(b []byte, i int) int {
 	return -1
 }
 
-// scalarByte holds the bytes that numbers, true, false and null are made of.
-var scalarByte = func() (t [256]bool) {
-	for _, c := range "+-.0123456789Eaeflnrstu" {
-		t[c] = true
-	}
-	return t
-}()
+// inScalar reports whether numbers, true, false and null are made of such bytes.
+func inScalar(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c == '.' || c == '-' || c == '+' || c == 'E'
+}
 
 // item is one member of an object or element of a list, as places in the text.
 type item struct {
@@ -181,11 +178,11 @@ func keyOf(b []byte, it *item) string {
 	return s
 }
 
-// locate finds the value that segs lead to from the value at i: its place, or
-// found false. Of several members with one key the last one counts. A path into
+// locate finds the value that segs lead to in the value b: its place, or found
+// false. Of several members with one key the last one counts. A path into
 // a scalar finds nothing.
-func locate(b []byte, i int, segs []seg) (from, to int, found bool, err error) {
-	i = skipSpace(b, i)
+func locate(b []byte, segs []seg) (from, to int, found bool, err error) {
+	i := skipSpace(b, 0)
 	for _, s := range segs {
 		if i >= len(b) {
 			return 0, 0, false, errBroken

@@ -253,7 +253,7 @@ func drawPath(t *rapid.T, least int, stars bool) Path {
 			fallthrough
 		default:
 			key := rapid.SampledFrom(modelKeys).Filter(func(k string) bool { return k != "" }).Draw(t, "key")
-			src.WriteString("." + keyEscaper.Replace(key))
+			src.WriteString("." + escapeKey(key))
 		}
 	}
 	p, err := ParsePath(src.String())
@@ -276,7 +276,7 @@ func TestEditModel(t *testing.T) {
 		p := drawPath(t, 0, false)
 
 		want, ok := modelGet(decode(t, raw), p.segs)
-		from, to, found, err := locate(raw, 0, p.segs)
+		from, to, found, err := locate(raw, p.segs)
 		if err != nil || found != ok || found && !reflect.DeepEqual(decode(t, raw[from:to]), want) {
 			t.Fatalf("get %s of %s: %s %v %v, want %v %v", p.src, raw, raw[from:to], found, err, want, ok)
 		}
@@ -304,8 +304,9 @@ func TestEditModel(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %v of %s", err, paths, raw)
 			}
-			want, some := modelRemove(decode(t, raw), nil, paths)
+			want, _ := modelRemove(decode(t, raw), nil, paths)
 			if keep {
+				var some bool
 				if want, some = modelKeep(decode(t, raw), nil, paths); !some && raw[0] == '[' {
 					want = []any{}
 				} else if !some {

@@ -138,7 +138,7 @@ func (o *operand) json(dst []byte, s *scratch) ([]byte, error) {
 		if err := needJSON(s.e); err != nil {
 			return dst, err
 		}
-		from, to, found, err := locate(s.e.Data, 0, o.place.segs)
+		from, to, found, err := locate(s.e.Data, o.place.segs)
 		if err != nil {
 			return dst, err
 		}

@@ -106,12 +106,13 @@ func parseSegs(src string) ([]seg, error) {
 func parseKey(src string) (key string, n int, err error) {
 	var b strings.Builder
 	for n < len(src) && src[n] != '.' && src[n] != '[' {
-		if src[n] == '\\' {
+		switch src[n] {
+		case '\\':
 			n++
-			if n == len(src) || !strings.ContainsRune(`.[]\`, rune(src[n])) {
+			if n == len(src) || strings.IndexByte(`.[]\`, src[n]) < 0 {
 				return "", 0, errors.New(`a backslash stands only before a dot, a bracket or a backslash`)
 			}
-		} else if src[n] == ']' {
+		case ']':
 			return "", 0, errors.New(`a bracket in a key is written \]`)
 		}
 		b.WriteByte(src[n])
@@ -141,13 +142,23 @@ func upTo(segs []seg, n int) string {
 			fmt.Fprintf(&b, "[%d]", s.index)
 		default:
 			b.WriteByte('.')
-			b.WriteString(keyEscaper.Replace(s.key))
+			b.WriteString(escapeKey(s.key))
 		}
 	}
 	return b.String()
 }
 
-var keyEscaper = strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `]`, `\]`)
+// escapeKey writes a key as paths do.
+func escapeKey(key string) string {
+	var b strings.Builder
+	for i := range len(key) {
+		if strings.IndexByte(`\.[]`, key[i]) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(key[i])
+	}
+	return b.String()
+}
 
 func coreAttribute(name string) bool {
 	switch name {

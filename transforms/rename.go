@@ -126,7 +126,7 @@ func (st *renameStep) apply(_ *scratch, e event.Event, out []event.Event) ([]eve
 				values[i] = raw
 			}
 		default:
-			from, to, found, err := locate(in.Data, 0, m.from.segs)
+			from, to, found, err := locate(in.Data, m.from.segs)
 			if err != nil {
 				return out, err
 			}

@@ -72,7 +72,7 @@ func (st *splitStep) apply(s *scratch, e event.Event, out []event.Event) ([]even
 	if err := needJSON(&e); err != nil {
 		return out, err
 	}
-	list, err := member1(e.Data, st.path.segs)
+	list, err := valueAt(e.Data, st.path.segs)
 	switch {
 	case err != nil:
 		return out, err

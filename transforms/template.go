@@ -212,7 +212,7 @@ func (st *templateStep) render(dst []byte, e *event.Event, n *node) (out []byte,
 // variable appends the value at p, within a text or as it is.
 func (st *templateStep) variable(dst []byte, e *event.Event, p *Path, inText bool) (out []byte, ok bool, err error) {
 	before := len(dst)
-	found := false
+	var found bool
 	switch {
 	case !p.isData():
 		dst, found = getAttr(dst, e, p.attr)
@@ -226,7 +226,7 @@ func (st *templateStep) variable(dst []byte, e *event.Event, p *Path, inText boo
 			return dst, false, fmt.Errorf("${%s}: %w", p.src, err)
 		}
 		var from, to int
-		if from, to, found, err = locate(e.Data, 0, p.segs); err != nil {
+		if from, to, found, err = locate(e.Data, p.segs); err != nil {
 			return dst, false, err
 		}
 		if found {

@@ -29,15 +29,6 @@ tombstones pass.`,
 
 type unwrapStep struct{ del string }
 
-// The members of an envelope.
-var (
-	segPayload = []seg{{key: "payload"}}
-	segOp      = []seg{{key: "op"}}
-	segBefore  = []seg{{key: "before"}}
-	segAfter   = []seg{{key: "after"}}
-	segDeleted = []seg{{key: "__deleted"}}
-)
-
 func (st *unwrapStep) apply(s *scratch, e event.Event, out []event.Event) ([]event.Event, error) {
 	if e.Tombstone() {
 		return append(out, e), nil
@@ -46,23 +37,23 @@ func (st *unwrapStep) apply(s *scratch, e event.Event, out []event.Event) ([]eve
 		return out, err
 	}
 	envelope := e.Data
-	op, err := member1(envelope, segOp)
+	op, err := memberOf(envelope, "op")
 	if err != nil {
 		return out, err
 	}
 	if op == nil {
-		payload, err := member1(envelope, segPayload)
+		payload, err := memberOf(envelope, "payload")
 		if err != nil {
 			return out, err
 		}
 		if payload != nil {
 			envelope = payload
-			if op, err = member1(envelope, segOp); err != nil {
+			if op, err = memberOf(envelope, "op"); err != nil {
 				return out, err
 			}
 		}
 	}
-	image, deleted := segAfter, "false"
+	image, deleted := "after", "false"
 	switch string(op) {
 	case `"c"`, `"u"`, `"r"`:
 	case `"d"`:
@@ -73,22 +64,22 @@ func (st *unwrapStep) apply(s *scratch, e event.Event, out []event.Event) ([]eve
 			e.Data = nil
 			return append(out, e), nil
 		}
-		image, deleted = segBefore, "true"
+		image, deleted = "before", "true"
 	case "":
 		return out, errors.New("data is no change of a row: it has no op")
 	default:
 		return out, fmt.Errorf("data is no change of a row: op is %s, not c, u, r or d", op)
 	}
-	row, err := member1(envelope, image)
+	row, err := memberOf(envelope, image)
 	if err != nil {
 		return out, err
 	}
 	if row == nil || row[0] != '{' {
-		return out, fmt.Errorf("op is %s, but %s holds no row", op, image[0].key)
+		return out, fmt.Errorf("op is %s, but %s holds no row", op, image)
 	}
 	d := doc{b: row}
 	if st.del == "rewrite" {
-		if s.buf, err = d.set(segDeleted, event.AppendQuoted(nil, deleted), s.buf); err != nil {
+		if s.buf, err = d.set([]seg{{key: "__deleted"}}, event.AppendQuoted(nil, deleted), s.buf); err != nil {
 			return out, err
 		}
 	}
@@ -96,9 +87,12 @@ func (st *unwrapStep) apply(s *scratch, e event.Event, out []event.Event) ([]eve
 	return append(out, e), nil
 }
 
-// member1 returns the raw value at segs, nil where there is none.
-func member1(b []byte, segs []seg) ([]byte, error) {
-	from, to, found, err := locate(b, 0, segs)
+// memberOf returns the raw value of a member of an object, nil where there is none.
+func memberOf(b []byte, key string) ([]byte, error) { return valueAt(b, []seg{{key: key}}) }
+
+// valueAt returns the raw value at segs, nil where there is none.
+func valueAt(b []byte, segs []seg) ([]byte, error) {
+	from, to, found, err := locate(b, segs)
 	if err != nil || !found {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 	"unsafe"
 )
@@ -139,7 +140,7 @@ func DecodeRecord(b []byte, e *Event) (rest []byte, err error) {
 		return nil, ErrRecord
 	}
 	if flags&flagTombstone == 0 {
-		e.Data = d.b[:len(d.b):len(d.b)]
+		e.Data = slices.Clip(d.b)
 	} else if len(d.b) > 0 {
 		return nil, ErrRecord
 	}

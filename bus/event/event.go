@@ -270,7 +270,8 @@ func (e *Event) Validate() error {
 	return nil
 }
 
-func checkName(name string) error {
+// checkName returns nil for a name that an extension may have.
+func checkName(name string) *FieldError {
 	ok := true
 	for i := range len(name) {
 		c := name[i]

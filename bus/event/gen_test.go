@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"pgregory.net/rapid"
@@ -43,9 +44,9 @@ func anyEvent(portable bool) *rapid.Generator[Event] {
 					a.Value = nonEmpty.Draw(t, "value")
 				}
 			case Bool:
-				a.Value = fmt.Sprint(rapid.Bool().Draw(t, "value"))
+				a.Value = strconv.FormatBool(rapid.Bool().Draw(t, "value"))
 			case Int:
-				a.Value = fmt.Sprint(rapid.Int32().Draw(t, "value"))
+				a.Value = strconv.Itoa(int(rapid.Int32().Draw(t, "value")))
 			}
 			e.Ext = append(e.Ext, a)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -161,7 +162,10 @@ func same(t *rapid.T, e *Event, sdk *ce.Event) {
 		Ext                                        map[string]any
 		Data                                       string
 	}
-	ours := view{e.ID, e.Source, e.Type, e.Subject, e.ContentType, e.Schema, e.Time, map[string]any{}, string(e.Data)}
+	ours := view{
+		ID: e.ID, Source: e.Source, Type: e.Type, Subject: e.Subject, Content: e.ContentType, Schema: e.Schema,
+		Time: e.Time, Ext: map[string]any{}, Data: string(e.Data),
+	}
 	if e.Key != "" {
 		ours.Ext["partitionkey"] = e.Key
 	}
@@ -180,12 +184,10 @@ func same(t *rapid.T, e *Event, sdk *ce.Event) {
 		}
 	}
 	theirs := view{
-		sdk.ID(), sdk.Source(), sdk.Type(), sdk.Subject(), sdk.DataContentType(), sdk.DataSchema(),
-		sdk.Time(), map[string]any{}, string(sdk.Data()),
+		ID: sdk.ID(), Source: sdk.Source(), Type: sdk.Type(), Subject: sdk.Subject(), Content: sdk.DataContentType(), Schema: sdk.DataSchema(),
+		Time: sdk.Time(), Ext: map[string]any{}, Data: string(sdk.Data()),
 	}
-	for k, v := range sdk.Extensions() {
-		theirs.Ext[k] = v
-	}
+	maps.Copy(theirs.Ext, sdk.Extensions())
 	if e.JSON() {
 		ours.Data, theirs.Data = compact(ours.Data), compact(theirs.Data)
 	}

@@ -302,8 +302,7 @@ func (p *parser) extension(d *draft, name string) error {
 		if err := p.skip(1); err != nil {
 			return err
 		}
-		fe := err.(*FieldError)
-		return p.wrong(fe.Field, "%s", fe.Problem)
+		return p.wrong(err.Field, "%s", err.Problem)
 	}
 	a := Attr{Name: name}
 	start := p.i

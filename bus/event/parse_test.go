@@ -2,6 +2,7 @@ package event
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -150,11 +151,11 @@ func TestParseJSONErrors(t *testing.T) {
 			t.Errorf("%s: not a FieldError", test.in)
 		}
 	}
-	many := "{" + base
+	many := []byte("{" + base)
 	for i := range 300 {
-		many += `,"x` + strings.Repeat("a", i) + `":"v"`
+		many = fmt.Appendf(many, `,"x%d":"v"`, i)
 	}
-	if _, err := ParseJSON([]byte(many + "}")); err == nil || !strings.Contains(err.Error(), "256 are allowed") {
+	if _, err := ParseJSON(append(many, '}')); err == nil || !strings.Contains(err.Error(), "256 are allowed") {
 		t.Errorf("300 extensions: %v", err)
 	}
 }
