@@ -23,7 +23,7 @@ func gettables() []gettable {
 		return func(name string) string { return pathOf(kind, name) }
 	}
 	return []gettable{
-		{"topics", "/topics", topicsTable, below("topics"), fieldTable},
+		{"topics", "/topics", topicsTable, below("topics"), topicTable},
 		{"connectors", "/connectors?expand=status&expand=info", connectorsTable, below("connectors"), connectorTable},
 		{"rules", "/rules", rulesTable, below("rules"), fieldTable},
 		{"groups", "/groups", groupsTable, below("groups"), groupTable},

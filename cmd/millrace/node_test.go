@@ -17,6 +17,9 @@ import (
 	"time"
 )
 
+// waitStop is how long a node may take to stop in order.
+const waitStop = 30 * time.Second
+
 // node is one `millrace serve` in a process of its own, on free ports.
 type node struct {
 	url, grpc string
@@ -40,7 +43,12 @@ func startNode(t *testing.T, data string, flags ...string) *node {
 // launch is startNode without a test.
 func launch(data string, flags ...string) (*node, error) {
 	args := append([]string{"serve", "--data", data, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"}, flags...)
-	n := &node{cmd: exec.Command("millrace", args...), log: &tail{}, done: make(chan error, 1)}
+	return launchCommand("millrace", args...)
+}
+
+// launchCommand runs a command that is, or becomes, `millrace serve`.
+func launchCommand(name string, args ...string) (*node, error) {
+	n := &node{cmd: exec.Command(name, args...), log: &tail{}, done: make(chan error, 1)}
 	n.cmd.Stderr = n.log
 	out, err := n.cmd.StdoutPipe()
 	if err != nil {
@@ -75,7 +83,7 @@ func (n *node) stop() error {
 	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	return n.wait(30 * time.Second)
+	return n.wait(waitStop)
 }
 
 // wait waits for the end of the process.
@@ -101,6 +109,20 @@ func (n *node) must(t *testing.T, method, path string, in, out any) {
 	if err := n.call(t.Context(), method, path, in, out); err != nil {
 		t.Fatalf("%s %s: %v; the node said\n%s", method, path, err, n.log)
 	}
+}
+
+// publish appends events to a topic.
+func (n *node) publish(ctx context.Context, topic string, events ...map[string]any) error {
+	body, err := json.Marshal(events)
+	if err != nil {
+		return err
+	}
+	c := &client{base: n.url, http: http.DefaultClient}
+	res, err := c.send(ctx, http.MethodPost, pathOf("topics", topic, "events"), http.Header{"Content-Type": {"application/cloudevents-batch+json"}}, body)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
 }
 
 // events reads all that a queue holds from an offset on.

@@ -64,7 +64,7 @@ a CloudEvent and goes as it is; any other JSON value is the data of a new event.
 func produce(ctx context.Context, c *client, topic string, in io.Reader, o produceOptions, p *progress) error {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	var batch bytes.Buffer
-	count, line := 0, 0
+	count, first, line := 0, 0, 0 // events in the batch, the line of its first, lines read
 	flush := func() error {
 		if count == 0 {
 			return nil
@@ -73,7 +73,7 @@ func produce(ctx context.Context, c *client, topic string, in io.Reader, o produ
 		header := http.Header{"Content-Type": {"application/cloudevents-batch+json"}}
 		res, err := c.send(ctx, http.MethodPost, pathOf("topics", topic, "events"), header, batch.Bytes())
 		if err != nil {
-			return fmt.Errorf("lines %d to %d: %w", line-count+1, line, err)
+			return fmt.Errorf("lines %d to %d: %w", first, line, err)
 		}
 		if err := res.Body.Close(); err != nil {
 			return err
@@ -98,6 +98,7 @@ func produce(ctx context.Context, c *client, topic string, in io.Reader, o produ
 				return errors.Join(flush(), fmt.Errorf("line %d: %w", line+1, err))
 			}
 			if count == 0 {
+				first = line + 1
 				batch.WriteByte('[')
 			} else {
 				batch.WriteByte(',')

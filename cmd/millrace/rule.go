@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
@@ -142,32 +143,51 @@ func readEvents(file string, in io.Reader) ([]json.RawMessage, error) {
 	}
 }
 
-func ruleTestTable(raw json.RawMessage) (table, error) {
-	var list []struct {
-		Matched bool
-		Explain []json.RawMessage
-		Output  []json.RawMessage
-		Error   string
+// ruleTest is what a node says about a rule and one event.
+type ruleTest struct {
+	Matched bool
+	Explain []struct {
+		Path, Op      string
+		Wanted, Found json.RawMessage
+		OK            bool
+		Error         string
 	}
-	t := table{head: []string{"EVENT", "MATCHED", "WHAT", "DETAIL"}}
+	Output []json.RawMessage
+	Error  string
+}
+
+func ruleTestTable(raw json.RawMessage) (table, error) {
+	var list []ruleTest
+	t := table{head: []string{"EVENT", "WHAT", "DETAIL"}}
 	err := decodeAnswer(raw, &list)
 	for i, x := range list {
-		t.add(i, x.Matched, "", x.Error)
-		for _, line := range x.Explain {
-			t.add("", "", "explain", plain(line))
+		verdict := "does not match"
+		if x.Matched {
+			verdict = "matches"
+		}
+		t.add(i, verdict, x.Error)
+		for _, e := range x.Explain {
+			what := "fails"
+			if e.OK {
+				what = "holds"
+			}
+			detail := fmt.Sprintf("%s: %s %s", e.Path, e.Op, readable(e.Wanted))
+			if !e.OK {
+				detail += ", found " + readable(e.Found)
+			}
+			if e.Error != "" {
+				detail += ": " + e.Error
+			}
+			t.add("", what, detail)
 		}
 		for _, e := range x.Output {
-			t.add("", "", "output", plain(e))
+			t.add("", "output", readable(e))
 		}
 	}
 	return t, err
 }
 
-// plain is a JSON string's text, or any other JSON as it is.
-func plain(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	return string(raw)
+// readable is JSON without the escapes that only HTML needs.
+func readable(raw json.RawMessage) string {
+	return strings.NewReplacer(`\u003e`, ">", `\u003c`, "<", `\u0026`, "&").Replace(string(raw))
 }

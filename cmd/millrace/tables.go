@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -28,6 +29,26 @@ func topicsTable(raw json.RawMessage) (table, error) {
 			size = ""
 		}
 		t.add(x.Name, x.Queues, x.Type, x.Durability, age, size)
+	}
+	return t, err
+}
+
+// topicTable shows a topic's settings, then what each of its queues holds.
+func topicTable(raw json.RawMessage) (table, error) {
+	t, err := fieldTable(raw)
+	if err != nil {
+		return t, err
+	}
+	var topic struct {
+		Bounds []struct {
+			Queue       int
+			First, Next int64
+		}
+	}
+	t.rows = slices.DeleteFunc(t.rows, func(row []string) bool { return row[0] == "bounds" })
+	err = decodeAnswer(raw, &topic)
+	for _, b := range topic.Bounds {
+		t.add(fmt.Sprintf("queue %d", b.Queue), fmt.Sprintf("%d events, offsets from %d to before %d", b.Next-b.First, b.First, b.Next))
 	}
 	return t, err
 }
@@ -74,8 +95,7 @@ func connectorsTable(raw json.RawMessage) (table, error) {
 func counts(of map[string]int) string {
 	parts := make([]string, 0, len(of))
 	for _, k := range slices.Sorted(maps.Keys(of)) {
-		n, _ := json.Marshal(of[k])
-		parts = append(parts, string(n)+" "+k)
+		parts = append(parts, fmt.Sprintf("%d %s", of[k], k))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -74,7 +74,7 @@ func newTopicDescribe() *cobra.Command {
 		Short: "Show a topic's settings and what each of its queues holds",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			return showOne(cmd, pathOf("topics", given[0]), fieldTable)
+			return showOne(cmd, pathOf("topics", given[0]), topicTable)
 		},
 	}
 	outputFlag(cmd)
