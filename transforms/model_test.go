@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -237,23 +238,36 @@ func drawValue(t *rapid.T, dst []byte, depth int) []byte {
 	return append(dst, ']')
 }
 
-// drawPath makes a path in data and its segments; stars allows [*].
-func drawPath(t *rapid.T, least int, stars bool) Path {
+// drawPath makes a path in data, mostly to a place that v has; stars allows [*].
+func drawPath(t *rapid.T, v any, least int, stars bool) Path {
 	var src strings.Builder
 	src.WriteString("data")
 	for range rapid.IntRange(least, 3).Draw(t, "segments") {
-		switch rapid.IntRange(0, 5).Draw(t, "segment") {
-		case 0:
-			fmt.Fprintf(&src, "[%d]", rapid.IntRange(0, 3).Draw(t, "index"))
-		case 1:
-			if stars {
-				src.WriteString("[*]")
-				continue
+		s := seg{key: rapid.SampledFrom(modelKeys).Filter(func(k string) bool { return k != "" }).Draw(t, "key")}
+		if rapid.IntRange(0, 4).Draw(t, "list") == 0 {
+			s = seg{list: true, index: rapid.IntRange(0, 3).Draw(t, "index")}
+		}
+		if rapid.IntRange(0, 3).Draw(t, "hit") > 0 {
+			switch c := v.(type) {
+			case map[string]any:
+				if keys := slices.Sorted(maps.Keys(c)); len(keys) > 0 && keys[len(keys)-1] != "" {
+					s = seg{key: keys[rapid.IntRange(0, len(keys)-1).Draw(t, "which")]}
+				}
+				if s.key == "" {
+					s = seg{key: "a"}
+				}
+			case []any:
+				s = seg{list: true, index: rapid.IntRange(0, max(len(c)-1, 0)).Draw(t, "which")}
 			}
-			fallthrough
+		}
+		v, _ = modelGet(v, []seg{s})
+		switch {
+		case s.list && stars && rapid.Bool().Draw(t, "star"):
+			src.WriteString("[*]")
+		case s.list:
+			fmt.Fprintf(&src, "[%d]", s.index)
 		default:
-			key := rapid.SampledFrom(modelKeys).Filter(func(k string) bool { return k != "" }).Draw(t, "key")
-			src.WriteString("." + escapeKey(key))
+			src.WriteString("." + escapeKey(s.key))
 		}
 	}
 	p, err := ParsePath(src.String())
@@ -273,7 +287,7 @@ func TestEditModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := drawValue(t, nil, 0)
 		before := slices.Clone(raw)
-		p := drawPath(t, 0, false)
+		p := drawPath(t, decode(t, raw), 0, false)
 
 		want, ok := modelGet(decode(t, raw), p.segs)
 		from, to, found, err := locate(raw, p.segs)
@@ -295,7 +309,7 @@ func TestEditModel(t *testing.T) {
 			}
 		}
 
-		paths := []Path{drawPath(t, 1, true), drawPath(t, 1, true), drawPath(t, 1, true)}
+		paths := []Path{drawPath(t, decode(t, raw), 1, true), drawPath(t, decode(t, raw), 1, true), drawPath(t, decode(t, raw), 1, true)}
 		for _, keep := range []bool{false, true} {
 			r := rewriter{b: raw, others: !keep, leaf: func(dst, raw []byte, _ int) ([]byte, bool, error) {
 				return append(dst, raw...), keep, nil

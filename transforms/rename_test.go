@@ -20,7 +20,7 @@ func TestRenameModel(t *testing.T) {
 		moves := map[string]string{}
 		var from []Path
 		for range rapid.IntRange(1, 3).Draw(t, "moves") {
-			f, o := drawPath(t, 1, false), drawPath(t, 1, false)
+			f, o := drawPath(t, decode(t, raw), 1, false), drawPath(t, decode(t, raw), 1, false)
 			if _, twice := moves[f.src]; twice {
 				continue
 			}
