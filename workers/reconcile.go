@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"millrace/bus"
 	"millrace/bus/table"
@@ -65,7 +66,8 @@ func follow(next func() <-chan struct{}, changed chan<- struct{}) func(context.C
 	}
 }
 
-// versions calls f at every change of a compacted topic.
+// versions calls f at every change of a compacted topic, and once more a little
+// later: what a broker answers may follow its own records by a moment.
 func (r *Runtime) versions(topic string, f func()) func(context.Context) error {
 	return func(ctx context.Context) error {
 		seen := int64(-1)
@@ -76,6 +78,7 @@ func (r *Runtime) versions(topic string, f func()) func(context.Context) error {
 			}
 			seen = v
 			f()
+			time.AfterFunc(100*time.Millisecond, f)
 		}
 	}
 }

@@ -132,6 +132,9 @@ func (r *router) step(ctx context.Context) error {
 	if err != nil {
 		return readError(ctx, err)
 	}
+	if rt := r.t.u.rt; r.routes != rt.routes.of(r.def.topic) || r.epochs != rt.epochs.Load() {
+		return nil // rules changed while this waited: they judge these records too
+	}
 	if len(recs) > 0 {
 		start := time.Now()
 		if err := r.route(ctx, recs, false); err != nil {
