@@ -1,5 +1,4 @@
-// Package builtin is the explicit list of the connectors in the binary. There
-// is no registry: what is not in Plugins does not exist.
+// Package builtin is the explicit list of the connectors in the binary.
 package builtin
 
 import (
@@ -11,7 +10,7 @@ import (
 	"millrace/connectors/webhook"
 )
 
-// Plugins returns every connector, by name.
+// Plugins lists them by name. The slice is the caller's.
 func Plugins() []connectors.Plugin {
 	return []connectors.Plugin{
 		blackhole.Plugin(),

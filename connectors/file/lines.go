@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 	"unsafe"
 
@@ -163,31 +162,4 @@ func (l *textLines) add(line []byte, at int64, b *batch) error {
 		return nil
 	}
 	return l.put(line, at, b)
-}
-
-// gjsonPath turns a path such as items[0].sku or a.b into gjson's form, with
-// everything that gjson gives a meaning escaped.
-func gjsonPath(path string) string {
-	path = strings.TrimPrefix(path, "data.")
-	var out strings.Builder
-	for i := 0; i < len(path); i++ {
-		c := path[i]
-		switch {
-		case c == '[':
-			end := strings.IndexByte(path[i:], ']')
-			if end < 0 {
-				out.WriteString(`\[`)
-				continue
-			}
-			out.WriteString("." + path[i+1:i+end])
-			i += end
-		case c == '.' || c == '_' || c == '-' || c >= utf8.RuneSelf || c == ' ' ||
-			c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-			out.WriteByte(c)
-		default:
-			out.WriteByte('\\')
-			out.WriteByte(c)
-		}
-	}
-	return out.String()
 }

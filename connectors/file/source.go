@@ -56,7 +56,7 @@ func openSource(_ context.Context, cfg sourceConfig, env connectors.Env) (connec
 		return nil, err
 	}
 	s := &source{
-		cfg: cfg, pattern: pattern, key: gjsonPath(cfg.Key), log: env.Logger,
+		cfg: cfg, pattern: pattern, key: connectors.FieldPath(cfg.Key), log: env.Logger,
 		tails: map[inode]*tail{}, docs: map[string]*doc{}, stored: map[inode]storedTail{}, failed: map[string]string{},
 	}
 	if s.log == nil {
