@@ -41,7 +41,7 @@ spec: {connector.class: file-source, path: DIR/in/*.ndjson, topic: lines, format
 ---
 kind: Connector
 name: generator
-spec: {connector.class: generator-source, topic: generated, rate: 500, count: GENERATED}
+spec: {connector.class: generator-source, topic: generated, rate: 500, count: GENERATED, key: "g-{{random 1 5}}"}
 ---
 kind: Connector
 name: generated-to-file
@@ -64,6 +64,7 @@ spec:
   transforms: [{set: {data.size: "'big'"}}, {remove: [data.currency]}]
   to: [{topic: big-orders}, {connector: orders-to-file}, {http: {url: "TARGET", allow.private: true}}]
   onError: block
+  retry: {strategy: custom, attempts: 1000, delay: 20ms, maxDelay: 1s}
   start: earliest
 `)
 	file := filepath.Join(w.dir, "world.yaml")
@@ -82,18 +83,18 @@ func (w *world) drain(t *testing.T) {
 	until(t, "the sources", func() bool {
 		return len(n.events(t, "generated", 0, generatedEvents-1)) == 1 && len(n.events(t, "lines", 0, int64(w.lines-1))) == 1
 	})
+	var groups []struct {
+		Name string
+		Lag  int64
+	}
 	until(t, "the rules and sinks", func() bool {
-		var groups []struct {
-			Name string
-			Lag  int64
-		}
 		n.must(t, http.MethodGet, "/groups?internal=true", nil, &groups)
-		return len(groups) > 0 && !slices.ContainsFunc(groups, func(g struct {
-			Name string
-			Lag  int64
-		}) bool {
-			return g.Lag > 0
-		})
+		for _, g := range groups {
+			if g.Lag > 0 {
+				return false
+			}
+		}
+		return len(groups) > 0
 	})
 }
 
