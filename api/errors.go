@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"math"
@@ -98,7 +97,7 @@ func problemOf(err error) (p problem, retryAfter string) {
 // writeError answers with err, unless the answer has begun.
 func (s *Server) writeError(c echo.Context, err error) {
 	p, retry := problemOf(err)
-	if p.Code >= http.StatusInternalServerError {
+	if p.Code >= http.StatusInternalServerError && p.Code != http.StatusNotImplemented {
 		s.log.Error("request failed", "method", c.Request().Method, "path", c.Request().URL.Path, "status", p.Code, "error", err)
 	}
 	if c.Response().Committed || p.Code == statusClientClosed {
@@ -118,11 +117,7 @@ func (s *Server) writeError(c echo.Context, err error) {
 	case http.StatusMethodNotAllowed:
 		p.Message = c.Request().Method + " is not done here; allowed: " + h.Get("Allow")
 	}
-	b, err := json.Marshal(p)
-	if err != nil {
-		b = []byte(`{"error_code":500,"message":"the error cannot be shown"}`)
+	if err := answer(c.Request().Context(), c.Response(), rest.Answer{Status: p.Code, Body: p}); err != nil {
+		s.log.Error("error cannot be shown", "error", err)
 	}
-	h.Set("Content-Type", "application/json")
-	c.Response().WriteHeader(p.Code)
-	c.Response().Write(append(b, '\n')) //nolint:errcheck // the client is gone: nobody to tell
 }

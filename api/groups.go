@@ -131,8 +131,10 @@ func (s *Server) resetGroup(ctx context.Context, r *rest.Request) (rest.Answer, 
 	return s.getGroup(ctx, r)
 }
 
-// reset moves all queue slots of a group. Invariant 11: the bus raises their
-// epochs, so running owners start again from there.
+// reset moves the queue slots of a group. What waits in Millrace's own queues, on
+// the way to a target, is skipped with latest and else left to be delivered.
+// Invariant 11: the bus raises the slots' epochs, so running owners start again
+// from there.
 func (s *Server) reset(ctx context.Context, name, field, to string) error {
 	p, err := desired.ParsePlace(field, to)
 	if err != nil {
@@ -144,7 +146,7 @@ func (s *Server) reset(ctx context.Context, name, field, to string) error {
 	}
 	var cursors []bus.Cursor
 	for _, i := range g.Slots {
-		if i.Topic == "" {
+		if i.Topic == "" || bus.InternalTopic(i.Topic) && p.Kind != desired.Latest {
 			continue
 		}
 		next, err := desired.OffsetOf(ctx, s.client, i.Topic, i.Bound, p)
@@ -154,7 +156,7 @@ func (s *Server) reset(ctx context.Context, name, field, to string) error {
 		cursors = append(cursors, bus.Cursor{Topic: i.Topic, Queue: i.Queue, Next: next})
 	}
 	if len(cursors) == 0 {
-		return rest.Conflict("group %s reads no queue: a source's positions are not offsets", name)
+		return rest.Conflict("group %s reads no topic: a source's positions are not offsets", name)
 	}
 	return s.client.ResetGroup(ctx, name, cursors)
 }

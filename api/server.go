@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -200,11 +201,13 @@ func answer(ctx context.Context, w *echo.Response, a rest.Answer) error {
 	if body != nil {
 		h.Set("Content-Type", a.Type)
 	} else if a.Body != nil {
-		b, err := json.Marshal(a.Body)
-		if err != nil {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(a.Body); err != nil {
 			return err
 		}
-		body = append(b, '\n')
+		body = b.Bytes()
 		h.Set("Content-Type", "application/json")
 	}
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -9,7 +10,9 @@ import (
 
 	"millrace/api/rest"
 	"millrace/bus"
+	"millrace/bus/event"
 	"millrace/connectors"
+	"millrace/transforms"
 	"millrace/workers"
 )
 
@@ -27,7 +30,33 @@ type receivers struct {
 
 type receiver struct {
 	config map[string]string
+	chain  *transforms.Chain // of the connector's transforms
 	connectors.Receiver
+}
+
+// receive turns a request into events, shaped as the connector's transforms say.
+// One that they cannot shape refuses the request.
+func (c *receiver) receive(ctx context.Context, r *rest.Request) ([]connectors.Out, error) {
+	outs, err := c.Receive(ctx, r.HTTP, r.Body)
+	if err != nil || c.chain.Len() == 0 {
+		return outs, err
+	}
+	events := make([]event.Event, len(outs))
+	for i := range outs {
+		events[i] = outs[i].Event
+	}
+	results, err := c.chain.Apply(ctx, events)
+	if err != nil {
+		return nil, err
+	}
+	shaped := make([]connectors.Out, len(results))
+	for i, r := range results {
+		if r.Err != nil {
+			return nil, rest.Fail(http.StatusUnprocessableEntity, "", "the event cannot be shaped: %v", r.Err)
+		}
+		shaped[i] = connectors.Out{Topic: outs[r.Parent].Topic, Event: r.Event}
+	}
+	return shaped, nil
 }
 
 // webhook takes a request for a webhook source and answers once its events are
@@ -39,7 +68,7 @@ func (s *Server) webhook(ctx context.Context, r *rest.Request) (rest.Answer, err
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	outs, err := rec.Receive(ctx, r.HTTP, r.Body)
+	outs, err := rec.receive(ctx, r)
 	if err != nil {
 		return rest.Answer{}, err
 	}
@@ -83,32 +112,25 @@ func (s *Server) webhook(ctx context.Context, r *rest.Request) (rest.Answer, err
 }
 
 // receiver finds or makes the receiver of a running webhook source.
-func (s *Server) receiver(ctx context.Context, name string) (connectors.Receiver, error) {
+func (s *Server) receiver(ctx context.Context, name string) (*receiver, error) {
 	v, err := s.desired.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	def, ok := v.Connectors[name]
 	if !ok {
+		s.receivers.mu.Lock()
+		delete(s.receivers.byName, name)
+		s.receivers.mu.Unlock()
 		return nil, rest.NotFound("no such webhook: %s: create a webhook-source of that name with POST /connectors", name)
 	}
 	s.receivers.mu.Lock()
 	cached, ok := s.receivers.byName[name]
 	s.receivers.mu.Unlock()
 	if !ok || !maps.Equal(cached.config, def.Config) {
-		parsed, err := s.desired.Parse(def.Config)
-		if err != nil {
+		if cached, err = s.newReceiver(name, def.Config); err != nil {
 			return nil, err
 		}
-		if parsed.Source == nil || parsed.Source.Receiver == nil {
-			return nil, rest.NotFound("connector %s is a %s: only a webhook-source takes requests", name, parsed.Class)
-		}
-		own := maps.Clone(parsed.Own)
-		made, err := parsed.Source.Receiver(own, connectors.Env{Connector: name, Tasks: 1, Logger: s.log, Now: s.now})
-		if err != nil {
-			return nil, rest.Fail(http.StatusServiceUnavailable, "", "connector %s cannot take requests: %v", name, err)
-		}
-		cached = receiver{def.Config, made}
 		s.receivers.mu.Lock()
 		s.receivers.byName[name] = cached
 		s.receivers.mu.Unlock()
@@ -116,5 +138,33 @@ func (s *Server) receiver(ctx context.Context, name string) (connectors.Receiver
 	if def.State == workers.StatePaused || def.State == workers.StateStopped {
 		return nil, &rest.Error{Status: http.StatusServiceUnavailable, Msg: "connector " + name + " is " + def.State, RetryAfter: pausedRetry}
 	}
-	return cached.Receiver, nil
+	return &cached, nil
+}
+
+func (s *Server) newReceiver(name string, config map[string]string) (receiver, error) {
+	parsed, err := s.desired.Parse(config)
+	if err != nil {
+		return receiver{}, err
+	}
+	if parsed.Source == nil || parsed.Source.Receiver == nil {
+		return receiver{}, rest.NotFound("connector %s is a %s: only a webhook-source takes requests", name, parsed.Class)
+	}
+	unfit := func(err error) error {
+		return rest.Fail(http.StatusServiceUnavailable, "", "connector %s cannot take requests: %v", name, err)
+	}
+	var steps []json.RawMessage
+	if raw := parsed.SourceConfig.Transforms; len(raw) > 0 {
+		if err := json.Unmarshal(raw, &steps); err != nil {
+			return receiver{}, unfit(err)
+		}
+	}
+	chain, err := transforms.Compile(steps, transforms.Env{Now: s.now})
+	if err != nil {
+		return receiver{}, unfit(err)
+	}
+	made, err := parsed.Source.Receiver(parsed.Own, connectors.Env{Connector: name, Tasks: 1, Logger: s.log, Now: s.now})
+	if err != nil {
+		return receiver{}, unfit(err)
+	}
+	return receiver{config, chain, made}, nil
 }

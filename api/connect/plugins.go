@@ -118,7 +118,7 @@ func (s *Service) addChecks(v *validation, config map[string]string) {
 			return
 		}
 	}
-	_, err := s.Desired.Parse(config)
+	_, err := s.Desired.Check(config)
 	if err == nil {
 		return
 	}

@@ -107,15 +107,12 @@ func (p *Plan) PutConnector(ctx context.Context, name string, config map[string]
 	}
 	config = maps.Clone(config)
 	config["name"] = name
-	parsed, err := p.s.Parse(config)
+	parsed, err := p.s.Check(config)
 	if err != nil {
 		return "", invalidConfig(err, config["connector.class"])
 	}
-	if err := p.checkConnector(&parsed); err != nil {
+	if err := checkTopics(&parsed); err != nil {
 		return "", err
-	}
-	if err := workers.CheckConnector(parsed); err != nil {
-		return "", invalidConfig(err, config["connector.class"])
 	}
 	old, exists := p.Connectors[name]
 	if exists && maps.Equal(old.Config, config) {
@@ -140,8 +137,17 @@ func (p *Plan) PutConnector(ctx context.Context, name string, config map[string]
 	return Created, nil
 }
 
-// checkConnector checks what only the whole can tell: topics are users' own.
-func (p *Plan) checkConnector(parsed *connectors.Parsed) error {
+// Check is Parse that also checks what a worker makes of the config.
+func (s *Store) Check(config map[string]string) (connectors.Parsed, error) {
+	parsed, err := s.Parse(config)
+	if err == nil {
+		err = workers.CheckConnector(parsed)
+	}
+	return parsed, err
+}
+
+// checkTopics refuses topics that are not users' own.
+func checkTopics(parsed *connectors.Parsed) error {
 	for _, t := range parsed.SinkConfig.Topics {
 		if err := CheckTopic("topics", t); err != nil {
 			return err

@@ -53,6 +53,12 @@ func OffsetOf(ctx context.Context, c bus.Client, topic string, b bus.Bound, p Pl
 	case AtOffset:
 		return p.Offset, nil
 	case AtTime:
+		switch year := p.Time.Year(); { // the log counts nanoseconds since 1970 in 64 bits
+		case year > 2261:
+			return b.Next, nil
+		case year < 1678:
+			return b.First, nil
+		}
 		return c.OffsetAt(ctx, topic, b.Queue, p.Time)
 	default:
 		return b.First, nil

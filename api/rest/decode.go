@@ -131,8 +131,11 @@ func check(path string, v any, t reflect.Type) error {
 		}
 		t = t.Elem()
 	}
-	if reflect.PointerTo(t).Implements(unmarshaler) || t.Kind() == reflect.Interface {
+	if t.Kind() == reflect.Interface {
 		return nil
+	}
+	if reflect.PointerTo(t).Implements(unmarshaler) {
+		return checkOwn(path, v, t)
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -171,6 +174,21 @@ func check(path string, v any, t reflect.Type) error {
 		}
 	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
 		return checkInt(path, v, t)
+	}
+	return nil
+}
+
+// checkOwn lets a type that reads itself say what is wrong.
+func checkOwn(path string, v any, t reflect.Type) error {
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, reflect.New(t).Interface())
+	}
+	if err != nil {
+		return Bad(path, "%v", err)
 	}
 	return nil
 }
