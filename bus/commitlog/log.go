@@ -73,8 +73,8 @@ type Frame struct {
 	Payload   []byte
 }
 
-// Log is an open log. Append, Flush, Sync and Roll are the writer's, one call at
-// a time; everything else may be called from any goroutine.
+// Log is an open log. All methods may be called from any goroutine; Append, Flush,
+// Sync, Roll and Close wait for each other, the rest wait for none of them.
 type Log struct {
 	dir     string
 	options Options
