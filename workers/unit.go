@@ -234,6 +234,7 @@ func (u *unit) stopTasks(patience time.Duration, chosen func(*task) bool) bool {
 				ok = false
 			}
 		}
+		t.until.Store(&time.Time{}) // it starts no external write any more
 		t.log.Warn("task did not stop in time and is abandoned", "after", patience)
 	}
 	return ok

@@ -50,6 +50,7 @@ func setup(t *testing.T) *world {
 		}
 	})
 	w.plugins = []connectors.Plugin{
+		{Name: "keyed", Source: connectors.SourceOf(openKeyed)},
 		{Name: "count", Source: connectors.SourceOf(openCounter)},
 		{Name: "probe", Sink: connectors.SinkOf(w.probes.open)},
 		{Name: "http", Sink: connectors.SinkOf(w.probes.openHTTP)},
