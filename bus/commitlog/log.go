@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -194,13 +195,18 @@ func (l *Log) Remove(base Position) error {
 		return fmt.Errorf("segment %d: %w", base, ErrNotFound)
 	}
 	s := list[i]
+	l.edit(func(list []*segment) []*segment { // first, so that First never shows what Read does not find
+		return slices.DeleteFunc(slices.Clone(list), func(x *segment) bool { return x == s })
+	})
 	if err := l.fs.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.edit(func(list []*segment) []*segment {
+			list = append(slices.Clone(list), s)
+			slices.SortFunc(list, func(a, b *segment) int { return cmp.Compare(a.base, b.base) })
+			return list
+		})
 		s.removing.Store(false)
 		return fmt.Errorf("remove segment: %w", err)
 	}
-	l.edit(func(list []*segment) []*segment {
-		return slices.DeleteFunc(slices.Clone(list), func(x *segment) bool { return x == s })
-	})
 	l.files.forget(s)
 	closeErr := s.release(ErrNotFound)
 	l.hot.drop(s.base, Position(s.end.Load()))

@@ -326,3 +326,29 @@ func TestFull(t *testing.T) {
 		t.Fatal("counted as full after reopening")
 	}
 }
+
+// TestFlush looks at what another process would find when this one is killed.
+func TestFlush(t *testing.T) {
+	t.Parallel()
+	var m vfs.Mem
+	l := open(t, commitlog.Options{FS: &m})
+	survivors := func() []string {
+		return payloads(t, open(t, commitlog.Options{FS: copyDir(t, &m)}), 0)
+	}
+	pos, err := l.Append(0, []byte("async"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := survivors(); len(got) != 0 {
+		t.Fatalf("before: %q", got)
+	}
+	if err := l.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got := survivors(); !slices.Equal(got, []string{"async"}) {
+		t.Fatalf("after: %q", got)
+	}
+	if _, err := l.Read(pos); !errors.Is(err, commitlog.ErrNotFound) { // Invariant 1
+		t.Fatalf("read before it is synced: %v", err)
+	}
+}
