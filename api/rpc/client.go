@@ -24,9 +24,17 @@ import (
 // without a word is found out.
 const pingEvery = 10 * time.Second
 
+// Pauses double from the first to the last. A call looks often whether there is
+// a connection again, for a lease may hang on it; connecting costs more and is
+// tried less often.
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 200 * time.Millisecond
+	lastRedial = 2 * time.Second
+)
+
 // Client is a bus.Client whose broker is another process. A call that loses the
-// connection is tried again, with growing pauses of up to two seconds, until its
-// context ends. All methods may be called from many goroutines.
+// connection is tried again until its context ends. All methods may be called from many goroutines.
 type Client struct {
 	conn   *grpc.ClientConn
 	o      Options
@@ -53,7 +61,7 @@ func Dial(ctx context.Context, addr string, o Options) (*Client, error) {
 		),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingEvery / 2, PermitWithoutStream: true}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: pause(1), Multiplier: 2, Jitter: 0.2, MaxDelay: pause(100)},
+			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 2, Jitter: 0.2, MaxDelay: lastRedial},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 	)
@@ -86,7 +94,7 @@ func invoke[A any, P interface {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.o.Token)
 	}
 	var lost error
-	for try := 1; ; try++ {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if err := ctx.Err(); err != nil {
 			return nil, giveUp(method, err, lost)
 		}
@@ -113,9 +121,8 @@ func invoke[A any, P interface {
 		if c.down.CompareAndSwap(false, true) {
 			c.logger.Warn("broker lost, trying again", "address", c.conn.Target(), "method", method, "error", err)
 		}
-		wait := pause(try)
 		select {
-		case <-time.After(wait/2 + mrand.N(wait/2)):
+		case <-time.After(pause/2 + mrand.N(pause/2)):
 		case <-ctx.Done():
 		}
 	}

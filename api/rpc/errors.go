@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -148,9 +147,4 @@ func ended(ctx context.Context) error {
 		return context.DeadlineExceeded
 	}
 	return &remoteError{text: "the server ended the call", cause: errLost}
-}
-
-// pause is how long to wait before try number n (from 1): 10 ms, doubling to 2 s.
-func pause(n int) time.Duration {
-	return min(10*time.Millisecond<<min(n-1, 16), 2*time.Second)
 }

@@ -89,7 +89,9 @@ func (s *sessions) slots(ctx context.Context, id string, ack uint64) (uint64, []
 	default:
 		return 0, nil, &bus.Error{Kind: bus.ErrInvalid, Thing: "member " + id, Field: "ack", Msg: fmt.Sprintf("is %d, the last answer is %d: one call at a time", ack, se.seq)}
 	}
-	slots, err := se.m.Slots(ctx)
+	// It goes on when the connection is lost, so that the next try finds its answer
+	// and a lease is not waited away in tries; the bus ends it after a third of it.
+	slots, err := se.m.Slots(context.WithoutCancel(ctx))
 	if errors.Is(err, bus.ErrNoMember) {
 		s.drop(id)
 	}

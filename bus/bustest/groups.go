@@ -112,7 +112,7 @@ func groupOne(f *fixture) {
 		}
 	}
 	f.same("slots", names, slots)
-	if d := time.Since(before); d > f.h.Lease*2/3 {
+	if d := time.Since(before); d > f.h.Lease {
 		f.Fatalf("waited %s for a change, the lease is %s", d, f.h.Lease)
 	}
 	f.ok(m.Leave(f.ctx))
@@ -152,7 +152,7 @@ func groupLeave(f *fixture) {
 	start := time.Now()
 	f.ok(first.m.Leave(f.ctx))
 	f.shared(slots, second)
-	if d := time.Since(start); d > f.h.Lease*2/3 {
+	if d := time.Since(start); d > f.h.Lease {
 		f.Fatalf("slots that were given back took %s to move; the lease is %s", d, f.h.Lease)
 	}
 }
