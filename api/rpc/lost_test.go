@@ -237,6 +237,41 @@ func TestLostSlotsAnswerIsGivenAgain(t *testing.T) {
 	}
 }
 
+// While Slots waits, lost connections neither prolong the wait nor ask anew: a
+// lease would be waited away.
+func TestSlotsWaitOutlivesConnections(t *testing.T) {
+	t.Parallel()
+	l, c := openLossy(t)
+	m, err := c.Join(t.Context(), "g", []string{"a"})
+	ok(t, err)
+	for {
+		slots, err := m.Slots(t.Context())
+		ok(t, err)
+		if len(slots) == 1 {
+			break
+		}
+	}
+	l.loseNext(0)
+	start := time.Now()
+	done := make(chan error, 1)
+	go func() { _, err := m.Slots(t.Context()); done <- err }()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if time.Since(start) < 800*time.Millisecond {
+				l.cut()
+			}
+			continue
+		case err := <-done:
+			ok(t, err)
+		}
+		break
+	}
+	check(t, "asked the bus", l.count("Slots"), 1)
+}
+
 // The broker goes away and comes back: callers wait and go on.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
