@@ -11,6 +11,8 @@ import (
 	"millrace/connectors"
 	"millrace/rules"
 	"millrace/transforms"
+	"millrace/workers/deliver"
+	"millrace/workers/loop"
 )
 
 // readRule reads and compiles a rule; what is wrong with it is kept in err.
@@ -22,39 +24,39 @@ func readRule(name string, def RuleDef, now func() time.Time) *ruleInfo {
 	if info.program, info.err = rules.Compile(info.rule, rules.Env{Now: now}); info.err != nil {
 		return info
 	}
-	info.policy = policy{
-		retry: scheduleOf(&info.rule.Retry),
-		dead:  cmp.Or(info.rule.DeadLetter.Topic, DeadTopic(name)),
+	info.policy = loop.Policy{
+		Retry: scheduleOf(&info.rule.Retry),
+		Dead:  cmp.Or(info.rule.DeadLetter.Topic, DeadTopic(name)),
 	}
 	var given struct {
 		OnError string `json:"onError"`
 	}
 	if json.Unmarshal(def.Spec, &given) == nil && given.OnError != "" {
-		info.policy.onError = onError(info.rule.OnError)
+		info.policy.OnError = loop.OnError(info.rule.OnError)
 	}
 	return info
 }
 
-func scheduleOf(r *rules.Retry) schedule {
-	return schedule{tries: r.Attempts, delay: r.Delay, max: r.MaxDelay, factor: 2, spread: r.Jitter, within: r.MaxAge}
+func scheduleOf(r *rules.Retry) loop.Schedule {
+	return loop.Schedule{Tries: r.Attempts, Delay: r.Delay, Max: r.MaxDelay, Factor: 2, Spread: r.Jitter, Within: r.MaxAge}
 }
 
 // lane is what a rule does with the events of one of its delivery topics.
-func (info *ruleInfo) lane(topic, target string) *laneDef {
-	return &laneDef{topic: topic, target: target, policy: info.policy, stages: info.stages()}
+func (info *ruleInfo) lane(topic, target string) *deliver.Lane {
+	return &deliver.Lane{Topic: topic, Target: target, Policy: info.policy, Stages: info.stages()}
 }
 
-func (info *ruleInfo) stages() []stage {
+func (info *ruleInfo) stages() []loop.Stage {
 	if len(info.rule.Transforms) == 0 {
 		return nil
 	}
-	return []stage{chainStage(info.rule.Transforms)}
+	return []loop.Stage{chainStage(info.rule.Transforms)}
 }
 
 // chainStage runs steps; the conditions that fail in it are counted by its task.
-func chainStage(steps []json.RawMessage) stage {
-	return stage{drop: dropStep, make: func(t *task) (transforms.Transform, error) {
-		return transforms.Compile(steps, transforms.Env{Now: t.u.rt.o.Now, Miss: func(int, error) { t.counters.misses.Add(1) }})
+func chainStage(steps []json.RawMessage) loop.Stage {
+	return loop.Stage{Drop: loop.DropStep, Make: func(t *loop.Task) (transforms.Transform, error) {
+		return transforms.Compile(steps, transforms.Env{Now: t.Now, Miss: func(int, error) { t.Counters.Misses.Add(1) }})
 	}}
 }
 
@@ -62,17 +64,17 @@ func chainStage(steps []json.RawMessage) stage {
 type filter struct {
 	set     *rules.Set
 	scratch rules.Scratch
-	misses  *counters
+	misses  *loop.Counters
 }
 
 // filterStage keeps the events that a rule's when and where want.
-func filterStage(r *rules.Rule, why drop) stage {
-	return stage{drop: why, make: func(t *task) (transforms.Transform, error) {
-		p, err := rules.Compile(r, rules.Env{Now: t.u.rt.o.Now})
+func filterStage(r *rules.Rule, why loop.Drop) loop.Stage {
+	return loop.Stage{Drop: why, Make: func(t *loop.Task) (transforms.Transform, error) {
+		p, err := rules.Compile(r, rules.Env{Now: t.Now})
 		if err != nil {
 			return nil, err
 		}
-		return &filter{set: rules.NewSet([]*rules.Program{p}), misses: &t.counters}, nil
+		return &filter{set: rules.NewSet([]*rules.Program{p}), misses: t.Counters}, nil
 	}}
 }
 
@@ -83,7 +85,7 @@ func (f *filter) Apply(_ context.Context, in []event.Event) ([]transforms.Result
 		if len(f.set.Match(&in[i], &f.scratch)) > 0 {
 			out = append(out, transforms.Result{Parent: i, Event: in[i]})
 		}
-		f.misses.misses.Add(int64(len(f.scratch.Failures)))
+		f.misses.Misses.Add(int64(len(f.scratch.Failures)))
 	}
 	return out, nil
 }
@@ -120,21 +122,21 @@ func stepsOf(raw json.RawMessage) (steps []json.RawMessage, err error) {
 
 // sinkUnit makes the lanes of a sink connector.
 type sinkUnit struct {
-	def    *deliveryDef
-	stages []stage
-	policy policy
+	def    *deliver.Unit
+	stages []loop.Stage
+	policy loop.Policy
 }
 
 // sinkOf makes a sink connector's unit, without lanes.
 func sinkOf(name string, parsed connectors.Parsed) (*sinkUnit, error) {
 	conf := &parsed.SinkConfig
-	u := &sinkUnit{def: &deliveryDef{
-		name: name, lanes: map[string]*laneDef{}, log: conf.Log,
-		sink: &sinkDef{
-			open: func(ctx context.Context, env connectors.Env) (connectors.Sink, error) {
+	u := &sinkUnit{def: &deliver.Unit{
+		Name: name, Lanes: map[string]*deliver.Lane{}, Log: conf.Log,
+		Sink: &deliver.Sink{
+			Open: func(ctx context.Context, env connectors.Env) (connectors.Sink, error) {
 				return parsed.Sink.Open(ctx, parsed.Own, env)
 			},
-			records: conf.BatchRecords, bytes: int(conf.BatchBytes), interval: conf.FlushInterval,
+			Records: conf.BatchRecords, Bytes: int(conf.BatchBytes), Interval: conf.FlushInterval,
 		},
 	}}
 	steps, err := stepsOf(conf.Transforms)
@@ -161,23 +163,23 @@ func sinkOf(name string, parsed connectors.Parsed) (*sinkUnit, error) {
 	if r, err = as(conf.When, nil); err != nil {
 		return nil, err
 	}
-	u.policy = policy{onError: onError(conf.Policy()), dead: cmp.Or(conf.DeadLetter, DeadTopic(name))}
+	u.policy = loop.Policy{OnError: loop.OnError(conf.Policy()), Dead: cmp.Or(conf.DeadLetter, DeadTopic(name))}
 	if len(conf.Retry) > 0 {
-		u.policy.retry = scheduleOf(&r.Retry)
+		u.policy.Retry = scheduleOf(&r.Retry)
 		if conf.RetryTimeout >= 0 {
-			u.policy.retry.within = conf.RetryTimeout
+			u.policy.Retry.Within = conf.RetryTimeout
 		}
 	} else {
-		u.policy.retry = connectRetry(conf.RetryTimeout, conf.RetryDelay)
+		u.policy.Retry = loop.Connect(conf.RetryTimeout, conf.RetryDelay)
 	}
 	if len(conf.When) > 0 {
-		u.stages = append(u.stages, filterStage(r, dropWhen))
+		u.stages = append(u.stages, filterStage(r, loop.DropWhen))
 	}
 	if len(conf.Where) > 0 {
 		if r, err = as(nil, whereOf(conf.Where)); err != nil {
 			return nil, err
 		}
-		u.stages = append(u.stages, filterStage(r, dropWhere))
+		u.stages = append(u.stages, filterStage(r, loop.DropWhere))
 	}
 	if len(steps) > 0 {
 		u.stages = append(u.stages, chainStage(steps))
@@ -203,19 +205,19 @@ func whereOf(raw json.RawMessage) json.RawMessage {
 }
 
 // own is a lane of the connector's own topics.
-func (u *sinkUnit) own(topic string) *laneDef {
-	return &laneDef{topic: topic, stages: u.stages, policy: u.policy}
+func (u *sinkUnit) own(topic string) *deliver.Lane {
+	return &deliver.Lane{Topic: topic, Stages: u.stages, Policy: u.policy}
 }
 
 // fed is a lane of a rule that targets the connector: the rule's steps come
 // first, and its events fail as the rule says.
-func (u *sinkUnit) fed(info *ruleInfo, topic string) *laneDef {
-	return &laneDef{topic: topic, stages: append(info.stages(), u.stages...), policy: info.policy}
+func (u *sinkUnit) fed(info *ruleInfo, topic string) *deliver.Lane {
+	return &deliver.Lane{Topic: topic, Stages: append(info.stages(), u.stages...), Policy: info.policy}
 }
 
 // httpSink opens the http sink for a rule's target. The keys of the connection
 // stand beneath the target's own.
-func httpSink(plugins []connectors.Plugin, target *rules.HTTP, connection json.RawMessage) (*sinkDef, error) {
+func httpSink(plugins []connectors.Plugin, target *rules.HTTP, connection json.RawMessage) (*deliver.Sink, error) {
 	_, _, kind, err := connectors.Lookup(plugins, "http-sink")
 	if err != nil {
 		return nil, err
@@ -240,10 +242,10 @@ func httpSink(plugins []connectors.Plugin, target *rules.HTTP, connection json.R
 			return nil, err
 		}
 	}
-	return &sinkDef{
-		open: func(ctx context.Context, env connectors.Env) (connectors.Sink, error) {
+	return &deliver.Sink{
+		Open: func(ctx context.Context, env connectors.Env) (connectors.Sink, error) {
 			return kind.Open(ctx, config, env)
 		},
-		records: 100, bytes: 1 << 20, interval: 200 * time.Millisecond,
+		Records: 100, Bytes: 1 << 20, Interval: 200 * time.Millisecond,
 	}, nil
 }

@@ -1,173 +1,34 @@
 package workers
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
-	"slices"
-	"strconv"
 
 	"millrace/bus"
-	"millrace/bus/event"
+	"millrace/workers/letters"
 )
 
-// Extensions of dead letters and of what was redriven from them.
-const (
-	// extTarget says where a dead letter came from: [group, slot, key] as JSON.
-	extTarget = "mrtarget"
-	// extRedrive marks a redriven event: [round, slot, last] as JSON.
-	extRedrive = "mrredrive"
-)
+// ErrNotRedrivable says that a dead letter has no event that could be delivered
+// again: its input was never readable, or its target is gone.
+var ErrNotRedrivable = letters.ErrNotRedrivable
 
-// stepParked is the step of an event that followed its parked key.
-const stepParked = "parked"
-
-// RedriveTopic is where dead letters of a sink connector that reads topics go
-// back to: it is among the connector's slots.
-func RedriveTopic(connector string) string { return "__redrive." + connector }
+// DeadLetter is one event that could not be delivered.
+type DeadLetter = letters.Letter
 
 // CheckDeadLetter says whether a topic can take dead letters: it must be
 // compacted, so that a redriven letter can be taken out. The error is a
 // *bus.Error of kind bus.ErrConflict.
-func CheckDeadLetter(t bus.Topic) error {
-	if t.Type == bus.Compacted {
-		return nil
-	}
-	return &bus.Error{
-		Kind: bus.ErrConflict, Thing: "topic " + t.Name, Field: "type",
-		Msg: fmt.Sprintf("is %s but dead letters need a %s topic: name another one, it is created if it is missing", t.Type, bus.Compacted),
-	}
-}
-
-func ensureDead(ctx context.Context, client bus.Client, name string) error {
-	t, err := ensureTopic(ctx, client, bus.Topic{Name: name, Type: bus.Compacted})
-	if err != nil {
-		return fmt.Errorf("dead-letter topic %s: %w", name, err)
-	}
-	return CheckDeadLetter(t)
-}
-
-// letterTarget is where a dead letter came from.
-type letterTarget struct{ group, slot, key string }
-
-func (t letterTarget) text() string {
-	b, _ := json.Marshal([]string{t.group, t.slot, t.key}) // strings always encode
-	return string(b)
-}
-
-func parseTarget(s string) (letterTarget, bool) {
-	var a []string
-	if json.Unmarshal([]byte(s), &a) != nil || len(a) != 3 {
-		return letterTarget{}, false
-	}
-	return letterTarget{a[0], a[1], a[2]}, true
-}
-
-func refText(r event.Ref) string {
-	return strconv.FormatUint(r.Topic, 10) + "/" + strconv.Itoa(r.Queue) + "/" + strconv.FormatInt(r.Offset, 10)
-}
-
-// deadLink is the dead letter of a record: a link to the original, with why and
-// where it failed. Its key is unique per target and original. Invariant 6.
-func deadLink(rec *event.Record, origin string, from letterTarget, step string, err error) bus.Link {
-	target := from.text()
-	overlay := []event.Attr{
-		{Name: event.ExtReason, Value: reason(err)},
-		{Name: event.ExtStep, Value: step},
-		{Name: event.ExtOrigin, Value: origin},
-		{Name: extTarget, Value: target},
-	}
-	if hops, ok := ext(&rec.Event, event.ExtHops); ok {
-		overlay = append(overlay, event.Attr{Name: event.ExtHops, Value: hops})
-	}
-	return bus.Link{To: rec.Origin, Key: target + "@" + refText(rec.Origin), Attempt: rec.Attempt, Overlay: overlay}
-}
-
-// ext is an extension's text.
-func ext(e *event.Event, name string) (string, bool) {
-	for i := range e.Ext {
-		if e.Ext[i].Name == name {
-			return e.Ext[i].Value, true
-		}
-	}
-	return "", false
-}
-
-// DeadLetter is one event that could not be delivered.
-type DeadLetter struct {
-	// Key names the letter in its topic.
-	Key string
-	// Reason is the error, Step what failed ("write" for the target, "parked" for an
-	// event that followed its key), Origin where the event first stood.
-	Reason, Step, Origin string
-	// Group and Slot say whose delivery failed; empty for an input that never became
-	// an event, which cannot be redriven.
-	Group, Slot string
-	// Record is the original event.
-	Record event.Record
-}
+func CheckDeadLetter(t bus.Topic) error { return letters.Check(t) }
 
 // DeadLetters lists the oldest letters of a topic, at most limit (0 = 1000).
 func DeadLetters(ctx context.Context, client bus.Client, topic string, limit int) ([]DeadLetter, error) {
-	if limit <= 0 {
-		limit = scanPage
-	}
-	var all []DeadLetter
-	for l, err := range letters(ctx, client, topic, "") {
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, l); len(all) >= 2*limit+scanPage {
-			sortLetters(all)
-			all = all[:limit]
-		}
-	}
-	sortLetters(all)
-	return all[:min(limit, len(all))], nil
+	return letters.List(ctx, client, topic, limit)
 }
 
-// sortLetters orders letters as they came in.
-func sortLetters(l []DeadLetter) {
-	slices.SortFunc(l, func(a, b DeadLetter) int {
-		return cmp.Or(a.Record.Stored.Compare(b.Record.Stored), cmp.Compare(a.Record.Queue, b.Record.Queue), cmp.Compare(a.Record.Offset, b.Record.Offset))
-	})
-}
-
-// letters yields the letters of a topic whose key starts with prefix, by key.
-func letters(ctx context.Context, client bus.Client, topic, prefix string) func(func(DeadLetter, error) bool) {
-	return func(yield func(DeadLetter, error) bool) {
-		for rec, err := range scan(ctx, client, topic, prefix) {
-			if err != nil {
-				yield(DeadLetter{}, err)
-				return
-			}
-			if !yield(letterOf(rec), nil) {
-				return
-			}
-		}
-	}
-}
-
-func letterOf(rec event.Record) DeadLetter {
-	l := DeadLetter{Key: rec.Key, Record: rec}
-	kept := make([]event.Attr, 0, len(rec.Ext))
-	for _, a := range rec.Ext {
-		switch a.Name {
-		case event.ExtReason:
-			l.Reason = a.Value
-		case event.ExtStep:
-			l.Step = a.Value
-		case event.ExtOrigin:
-			l.Origin = a.Value
-		case extTarget:
-			if t, ok := parseTarget(a.Value); ok {
-				l.Group, l.Slot, l.Record.Key = t.group, t.slot, t.key
-			}
-		default:
-			kept = append(kept, a)
-		}
-	}
-	l.Record.Ext = kept
-	return l
+// Redrive gives dead letters of a topic back to the targets they failed at, in
+// the order they came in: all of them when ids is empty, else those whose event
+// id or letter key is named. It returns how many went; letters that cannot go
+// stay, and are told by an error that wraps ErrNotRedrivable when they were named.
+// A parked key flows again once all its letters were delivered.
+func Redrive(ctx context.Context, client bus.Client, topic string, ids []string) (int, error) {
+	return letters.Redrive(ctx, client, topic, ids)
 }

@@ -3,6 +3,8 @@ package workers
 import (
 	"encoding/json"
 	"time"
+
+	"millrace/workers/letters"
 )
 
 // Tables of desired state, written by the api and read by every worker.
@@ -74,10 +76,14 @@ func RouterGroup(topic string) string { return "__router." + topic }
 func RuleGroup(rule string) string { return "rule-" + rule }
 
 // ConnectorGroup is a connector's group.
-func ConnectorGroup(connector string) string { return "connect-" + connector }
+func ConnectorGroup(connector string) string { return letters.ConnectorPrefix + connector }
 
 // TargetTopic is the delivery queue of a rule's target number i.
-func TargetTopic(rule, target string) string { return "__rule." + rule + "." + target }
+func TargetTopic(rule, target string) string { return letters.DeliveryPrefix + rule + "." + target }
 
 // DeadTopic is where dead letters go by default.
 func DeadTopic(owner string) string { return "__dead." + owner }
+
+// RedriveTopic is where dead letters of a sink connector that reads topics go
+// back to: it is among the connector's slots.
+func RedriveTopic(connector string) string { return letters.RedrivePrefix + connector }

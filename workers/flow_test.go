@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"millrace/bus/event"
+	"millrace/workers/loop"
 )
 
 func TestSourceToTopic(t *testing.T) {
@@ -85,8 +86,8 @@ func TestRuleToAllTargets(t *testing.T) {
 		t.Fatalf("shaped event: %+v %s", out.Event, out.Data)
 	}
 	origin := func(rec event.Record) (string, string) {
-		o, _ := ext(&rec.Event, event.ExtOrigin)
-		h, _ := ext(&rec.Event, event.ExtHops)
+		o, _ := loop.Ext(&rec.Event, event.ExtOrigin)
+		h, _ := loop.Ext(&rec.Event, event.ExtHops)
 		return o, h
 	}
 	for topic, want := range map[string][2]string{"small": {"in/0/0", "1"}, "out": {"in/0/3", "1"}, "again": {"in/0/3", "2"}} {

@@ -12,6 +12,8 @@ import (
 	"millrace/bus"
 	"millrace/connectors"
 	"millrace/rules"
+	"millrace/workers/deliver"
+	"millrace/workers/loop"
 )
 
 // kind of a unit.
@@ -32,12 +34,12 @@ type unitSpec struct {
 	Owner    string // connector, rule or topic
 	Name     string // in the status topic
 	Group    string
-	Slots    []string // in the order of compareSlots
+	Slots    []string // in the order of loop.CompareSlots
 	Tasks    int      // instances that share the slots; 0 = one a slot
 	Paused   bool
 	Restarts map[string]int
 	Print    string
-	run      loop
+	run      loop.Run
 }
 
 // desired is all that a plan depends on.
@@ -64,7 +66,7 @@ type planner struct {
 }
 
 // planOf is a pure function of what is desired.
-func planOf(d desired) *plan {
+func planOf(d desired, sets *routeSets) *plan {
 	p := &planner{desired: d, plan: plan{states: map[string]ConnectorStatus{}, routes: map[string][]*routeRule{}}}
 	feeds := map[string][]*feed{} // connector → rules that target it
 	for _, name := range slices.Sorted(maps.Keys(d.rules)) {
@@ -80,7 +82,7 @@ func planOf(d desired) *plan {
 		t := p.topics.byName[topic]
 		p.units = append(p.units, unitSpec{
 			Key: "router " + topic, Kind: kindRouter, Owner: topic, Name: RouterGroup(topic), Group: RouterGroup(topic),
-			Slots: slotsOf(t), Print: printOf(t.ID, t.Queues), run: (&routerDef{topic: topic}).run,
+			Slots: slotsOf(t), Print: printOf(t.ID, t.Queues), run: (&routerDef{topic, sets}).run,
 		})
 	}
 	slices.SortFunc(p.units, func(a, b unitSpec) int { return cmp.Compare(a.Key, b.Key) })
@@ -111,7 +113,7 @@ func (p *planner) rule(info *ruleInfo, feeds map[string][]*feed) {
 		return // nothing to read yet
 	}
 	rr := &routeRule{info: info}
-	unit := &deliveryDef{name: info.name, lanes: map[string]*laneDef{}}
+	unit := &deliver.Unit{Name: info.name, Lanes: map[string]*deliver.Lane{}}
 	var own []bus.Topic
 	var prints []any
 	for i := range info.rule.To {
@@ -133,13 +135,13 @@ func (p *planner) rule(info *ruleInfo, feeds map[string][]*feed) {
 		if target.HTTP != nil {
 			conn := p.connections[target.HTTP.Connection]
 			var err error
-			if lane.sink, err = httpSink(p.plugins, target.HTTP, conn); err != nil {
+			if lane.Sink, err = httpSink(p.plugins, target.HTTP, conn); err != nil {
 				p.states[name] = ConnectorStatus{State: StateFailed, Trace: fmt.Sprintf("target %s: %v", target.Name, err)}
 				continue
 			}
 			prints = append(prints, conn)
 		}
-		unit.lanes[t.Name] = lane
+		unit.Lanes[t.Name] = lane
 		own = append(own, t)
 		prints = append(prints, t.ID)
 	}
@@ -153,7 +155,7 @@ func (p *planner) rule(info *ruleInfo, feeds map[string][]*feed) {
 	}
 	spec := unitSpec{
 		Key: "rule " + info.name, Kind: kindRule, Owner: info.name, Name: name, Group: name,
-		Paused: info.def.Paused, run: unit.run,
+		Paused: info.def.Paused, run: unit.Run,
 	}
 	spec.Slots = slotsOf(own...)
 	spec.Print = printOf(info.def.Spec, spec.Paused, spec.Slots, prints)
@@ -186,7 +188,7 @@ func (p *planner) connector(name string, def *ConnectorDef, feeds []*feed) error
 			return err
 		}
 		for i := range unit.tasks {
-			spec.Slots = append(spec.Slots, slotName("task", i))
+			spec.Slots = append(spec.Slots, loop.SlotName("task", i))
 		}
 		spec.run = unit.run
 		spec.Print = printOf(def.Config, spec.Paused)
@@ -201,20 +203,20 @@ func (p *planner) connector(name string, def *ConnectorDef, feeds []*feed) error
 		for _, t := range p.sinkTopics(&parsed.SinkConfig) {
 			read = append(read, t)
 			lane := unit.own(t.Name)
-			lane.starts = startsDef{def.Starts, def.Created}
-			unit.def.lanes[t.Name] = lane
+			lane.Starts = loop.Starts{At: def.Starts, Made: def.Created}
+			unit.def.Lanes[t.Name] = lane
 		}
 		if len(parsed.SinkConfig.Topics) > 0 || parsed.SinkConfig.TopicsRegex != "" {
 			t := p.deliveryTopic(RedriveTopic(name), 1, bus.Sync)
 			read = append(read, t)
-			unit.def.lanes[t.Name] = unit.own(t.Name)
+			unit.def.Lanes[t.Name] = unit.own(t.Name)
 		}
 		for _, f := range feeds {
 			if f.info.def.Paused {
 				continue // its events wait in the queue
 			}
 			read = append(read, f.topic)
-			unit.def.lanes[f.topic.Name] = unit.fed(f.info, f.topic.Name)
+			unit.def.Lanes[f.topic.Name] = unit.fed(f.info, f.topic.Name)
 			prints = append(prints, f.info.def.Spec)
 		}
 		if len(read) == 0 {
@@ -225,7 +227,7 @@ func (p *planner) connector(name string, def *ConnectorDef, feeds []*feed) error
 		}
 		spec.Tasks = parsed.SinkConfig.TasksMax
 		spec.Slots = slotsOf(read...)
-		spec.run = unit.def.run
+		spec.run = unit.def.Run
 		spec.Print = printOf(def.Config, spec.Paused, spec.Slots, prints)
 	}
 	p.units = append(p.units, spec)
@@ -281,10 +283,10 @@ func (p *planner) deliveryTopic(name string, queues int, d bus.Durability) bus.T
 func slotsOf(topics ...bus.Topic) (slots []string) {
 	for _, t := range topics {
 		for q := range t.Queues {
-			slots = append(slots, slotName(t.Name, q))
+			slots = append(slots, loop.SlotName(t.Name, q))
 		}
 	}
-	slices.SortFunc(slots, compareSlots)
+	slices.SortFunc(slots, loop.CompareSlots)
 	return slices.Compact(slots)
 }
 
@@ -303,6 +305,6 @@ type ruleInfo struct {
 	def     RuleDef
 	rule    *rules.Rule
 	program *rules.Program
-	policy  policy
+	policy  loop.Policy
 	err     error
 }

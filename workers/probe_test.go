@@ -9,6 +9,7 @@ import (
 
 	"millrace/bus/event"
 	"millrace/connectors"
+	"millrace/workers/loop"
 )
 
 // probes are sinks that tests look into, by id; they outlive their sessions.
@@ -109,7 +110,7 @@ func (s *session) Flush(context.Context) error {
 	}
 	s.p.flushed = append(s.p.flushed, s.taken...)
 	for _, r := range s.taken {
-		s.p.offsets[slotName(r.Topic, r.Queue)] = r.Offset + 1
+		s.p.offsets[loop.SlotName(r.Topic, r.Queue)] = r.Offset + 1
 	}
 	s.taken = nil
 	return nil

@@ -9,11 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"millrace/bus"
 	"millrace/bus/table"
 	"millrace/rules"
+	"millrace/workers/loop"
 )
 
 // tables are the desired state, as this worker sees it.
@@ -29,7 +31,10 @@ type tables struct {
 func (r *Runtime) openTables(ctx context.Context) (*tables, error) {
 	o := table.Options{Logger: r.o.Logger}
 	t := &tables{read: map[string]*ruleInfo{}}
-	var err error
+	_, err := loop.EnsureTopic(ctx, r.o.Client, bus.Topic{Name: bus.TopicStatus, Type: bus.Compacted})
+	if err != nil {
+		return nil, fmt.Errorf("topic %s: %w", bus.TopicStatus, err)
+	}
 	if t.connectors, err = table.Open[ConnectorDef](ctx, r.o.Client, bus.TopicConfig, o); err != nil {
 		return nil, err
 	}
@@ -48,7 +53,7 @@ func (t *tables) watches(r *Runtime, changed chan<- struct{}) []func(context.Con
 		t.connectors.Run, t.rules.Run, t.connections.Run,
 		follow(t.connectors.Changed, changed), follow(t.rules.Changed, changed), follow(t.connections.Changed, changed),
 		r.versions(bus.TopicTopics, func() { notify(changed, 0) }),
-		r.versions(bus.TopicCluster, func() { r.epochs.Add(1) }),
+		r.versions(bus.TopicCluster, func() { r.routes.epochs.Add(1) }),
 	}
 }
 
@@ -96,14 +101,14 @@ func (r *Runtime) reconcile(ctx context.Context, t *tables) error {
 		}
 		d.topics = viewOf(list)
 		r.topics.Store(d.topics)
-		p := planOf(d)
+		p := planOf(d, &r.routes)
 		if len(p.make) == 0 {
 			r.routes.set(p.routes)
 			r.apply(ctx, p.units)
 			return t.tell(ctx, r, p)
 		}
 		for _, topic := range p.make {
-			if _, err := ensureTopic(ctx, r.o.Client, topic); err != nil {
+			if _, err := loop.EnsureTopic(ctx, r.o.Client, topic); err != nil {
 				return fmt.Errorf("topic %s: %w", topic.Name, err)
 			}
 		}
@@ -167,7 +172,7 @@ func (r *Runtime) dropOrphans(ctx context.Context, p *plan) error {
 			known[TaskStatusKey(u.Name, i)] = true
 		}
 	}
-	for rec, err := range scan(ctx, r.o.Client, bus.TopicStatus, "status-") {
+	for rec, err := range loop.Scan(ctx, r.o.Client, bus.TopicStatus, "status-") {
 		if err != nil {
 			return fmt.Errorf("statuses: %w", err)
 		}
@@ -184,7 +189,7 @@ func (r *Runtime) clearStale(ctx context.Context, u *unit, owned []bus.Slot) {
 	prefix := strings.TrimSuffix(TaskStatusKey(u.spec.Name, 0), "0")
 	mine := map[int]bool{} // slot number → a task has that id
 	for _, s := range owned {
-		if i, ok := slices.BinarySearchFunc(u.spec.Slots, s.Name, compareSlots); ok {
+		if i, ok := slices.BinarySearchFunc(u.spec.Slots, s.Name, loop.CompareSlots); ok {
 			mine[i] = false
 		}
 	}
@@ -193,7 +198,7 @@ func (r *Runtime) clearStale(ctx context.Context, u *unit, owned []bus.Slot) {
 		mine[t.id] = true
 	}
 	u.mu.Unlock()
-	for rec, err := range scan(ctx, r.o.Client, bus.TopicStatus, prefix) {
+	for rec, err := range loop.Scan(ctx, r.o.Client, bus.TopicStatus, prefix) {
 		if err != nil {
 			r.o.Logger.Info("old statuses stay", "unit", u.spec.Key, "error", err)
 			return
@@ -210,14 +215,16 @@ func (r *Runtime) clearStale(ctx context.Context, u *unit, owned []bus.Slot) {
 
 // routeSets holds the rules of every topic for its routers.
 type routeSets struct {
+	epochs atomic.Int64 // rises when slots' epochs may have changed
+
 	mu      sync.Mutex
 	byTopic map[string]*routeSet
 }
 
-func (s *routeSets) of(topic string) *routeSet {
+func (s *routeSets) of(topic string) (*routeSet, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.byTopic[topic]
+	return s.byTopic[topic], s.epochs.Load()
 }
 
 // set takes the rules as planned; a topic whose rules did not change keeps its

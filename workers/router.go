@@ -10,6 +10,8 @@ import (
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/rules"
+	"millrace/workers/letters"
+	"millrace/workers/loop"
 )
 
 // routeRule is a rule as routers see it.
@@ -36,7 +38,10 @@ type routeSet struct {
 }
 
 // routerDef routes the queues of one topic.
-type routerDef struct{ topic string }
+type routerDef struct {
+	topic  string
+	routes *routeSets
+}
 
 // follower is a rule's own progress on one queue. Rules that stand where the
 // router stands follow it and need no checkpoint of their own; one whose start
@@ -53,9 +58,9 @@ type follower struct {
 // router is one loop over one queue.
 type router struct {
 	def    *routerDef
-	t      *task
+	t      *loop.Task
 	client bus.Client
-	app    *appender
+	app    *loop.Appender
 	slot   string
 	queue  int
 	topic  bus.Topic
@@ -68,7 +73,7 @@ type router struct {
 	made   map[string]bus.Topic // link targets that exist
 
 	scratch rules.Scratch
-	w       writer
+	w       loop.Writer
 	b       bus.Batch
 	matched []bool // rules with links in the batch
 }
@@ -78,10 +83,9 @@ const (
 	lagBatch   = 1000 // events of lagging rules between two batches of the others
 )
 
-func (d *routerDef) run(ctx context.Context, t *task) error {
-	rt := t.u.rt
-	r := &router{def: d, t: t, client: rt.o.Client, app: rt.appender(t), slot: t.slots[0].Name, made: map[string]bus.Topic{}}
-	_, r.queue, _ = splitSlot(r.slot)
+func (d *routerDef) run(ctx context.Context, t *loop.Task) error {
+	r := &router{def: d, t: t, client: t.Client, app: t.NewAppender(), slot: t.Slots[0].Name, made: map[string]bus.Topic{}}
+	_, r.queue, _ = loop.SplitSlot(r.slot)
 	var err error
 	if r.topic, err = r.client.Topic(ctx, d.topic); err != nil {
 		return err
@@ -101,7 +105,7 @@ func (d *routerDef) run(ctx context.Context, t *task) error {
 // stillOwner tells a reset of a rule from the loss of the router's own slot.
 func (r *router) stillOwner(ctx context.Context) bool {
 	saved, err := r.client.Checkpoint(ctx, RouterGroup(r.def.topic), r.slot)
-	return err == nil && saved.Epoch == r.t.slots[0].Epoch
+	return err == nil && saved.Epoch == r.t.Slots[0].Epoch
 }
 
 // step routes one batch for all, and one for those that lag.
@@ -109,9 +113,9 @@ func (r *router) step(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	routes, epochs := r.t.u.rt.routes.of(r.def.topic), r.t.u.rt.epochs.Load()
+	routes, epochs := r.def.routes.of(r.def.topic)
 	if routes == nil { // the unit is about to end
-		return wait(ctx, routerWait)
+		return loop.Wait(ctx, routerWait)
 	}
 	if routes != r.routes || epochs != r.epochs {
 		if err := r.load(ctx, routes, epochs); err != nil {
@@ -123,16 +127,16 @@ func (r *router) step(ctx context.Context) error {
 	for i := range r.rules {
 		lagging = lagging || r.rules[i].lagging && !r.rules[i].rule.held
 	}
-	limit := bus.Limit{Records: maxRead, Bytes: readBytes, Wait: routerWait}
+	limit := bus.Limit{Records: loop.MaxRead, Bytes: loop.ReadBytes, Wait: routerWait}
 	if lagging {
 		limit.Wait = 0
 	}
 	cursor := []bus.Cursor{{Topic: r.def.topic, ID: r.topic.ID, Queue: r.queue, Next: r.next}}
 	recs, err := r.client.Read(ctx, cursor, limit)
 	if err != nil {
-		return readError(ctx, err)
+		return loop.ReadError(ctx, err)
 	}
-	if rt := r.t.u.rt; r.routes != rt.routes.of(r.def.topic) || r.epochs != rt.epochs.Load() {
+	if routes, epochs := r.def.routes.of(r.def.topic); r.routes != routes || r.epochs != epochs {
 		return nil // rules changed while this waited: they judge these records too
 	}
 	if len(recs) > 0 {
@@ -140,7 +144,7 @@ func (r *router) step(ctx context.Context) error {
 		if err := r.route(ctx, recs, false); err != nil {
 			return err
 		}
-		r.t.counters.batch(len(recs), start)
+		r.t.Counters.Batch(len(recs), start)
 	}
 	if lagging {
 		return r.catchUp(ctx)
@@ -164,8 +168,8 @@ func (r *router) load(ctx context.Context, routes *routeSet, epochs int64) error
 		}
 		f := follower{rule: rule, epoch: saved.Epoch, next: saved.Next}
 		if f.next < 0 {
-			starts := startsDef{rule.info.def.Starts, rule.info.def.Created}
-			f.next = starts.at(r.slot, r.topic)
+			starts := loop.Starts{At: rule.info.def.Starts, Made: rule.info.def.Created}
+			f.next = starts.Of(r.slot, r.topic)
 		}
 		follows := saved.Next >= 0 && saved.Follows != ""
 		f.saved = saved.Next >= 0 && follows != rule.held
@@ -202,7 +206,7 @@ func (r *router) settle(ctx context.Context) error {
 		}
 	}
 	if r.fresh {
-		r.b.Saves = append(r.b.Saves, bus.Checkpoint{Owner: r.t.owner(0), Next: r.next})
+		r.b.Saves = append(r.b.Saves, bus.Checkpoint{Owner: r.t.Owner(0), Next: r.next})
 	}
 	if len(r.b.Saves) == 0 {
 		return nil
@@ -211,7 +215,7 @@ func (r *router) settle(ctx context.Context) error {
 }
 
 func (r *router) begin() {
-	r.w.reset()
+	r.w.Reset()
 	r.b = bus.Batch{Saves: r.b.Saves[:0], As: r.b.As[:0]}
 	clear(r.matched)
 }
@@ -226,15 +230,15 @@ func (r *router) save(f *follower, next int64, follows string) {
 // that has something in it: where one was reset meanwhile, nothing is stored.
 // Invariants 2 and 11.
 func (r *router) commit(ctx context.Context) error {
-	r.b.Writes = r.w.used()
-	r.b.As = append(r.b.As, r.t.owner(0))
+	r.b.Writes = r.w.Used()
+	r.b.As = append(r.b.As, r.t.Owner(0))
 	for i := range r.rules {
 		if r.matched[i] {
 			f := &r.rules[i]
 			r.b.As = append(r.b.As, bus.Owner{Group: RuleGroup(f.rule.info.name), Slot: r.slot, Epoch: f.epoch})
 		}
 	}
-	err := r.app.put(ctx, &r.b)
+	err := r.app.Put(ctx, &r.b)
 	if errors.Is(err, bus.ErrNoTopic) {
 		clear(r.made)
 	}
@@ -274,13 +278,13 @@ func (r *router) route(ctx context.Context, recs []event.Record, lag bool) error
 	if lag {
 		return r.caughtUp(ctx, next)
 	}
-	r.b.Saves = append(r.b.Saves, bus.Checkpoint{Owner: r.t.owner(0), Next: next})
+	r.b.Saves = append(r.b.Saves, bus.Checkpoint{Owner: r.t.Owner(0), Next: next})
 	if err := r.commit(ctx); err != nil {
 		return err
 	}
 	r.next = next
-	r.t.counters.drop(dropUnmatched, unmatched)
-	r.t.counters.misses.Add(int64(misses))
+	r.t.Counters.Drop(loop.DropUnmatched, unmatched)
+	r.t.Counters.Misses.Add(int64(misses))
 	return nil
 }
 
@@ -288,12 +292,12 @@ func (r *router) route(ctx context.Context, recs []event.Record, lag bool) error
 func (r *router) link(ctx context.Context, f *follower, rec *event.Record) error {
 	hops, moved := 0, false
 	if len(rec.Ext) > 0 {
-		hops = hopsOf(&rec.Event)
-		_, moved = ext(&rec.Event, event.ExtOrigin)
+		hops = loop.Hops(&rec.Event)
+		_, moved = loop.Ext(&rec.Event, event.ExtOrigin)
 	}
 	for i := range f.rule.targets {
 		t := &f.rule.targets[i]
-		if t.topic && hops >= maxHops {
+		if t.topic && hops >= loop.MaxHops {
 			if err := r.refuse(ctx, f, t, rec, errHops); err != nil {
 				return err
 			}
@@ -312,13 +316,13 @@ func (r *router) link(ctx context.Context, f *follower, rec *event.Record) error
 			}
 			continue
 		}
-		l := r.w.link(t.to)
+		l := r.w.Link(t.to)
 		*l = bus.Link{To: rec.Origin, Key: rec.Key}
 		switch {
 		case t.direct:
-			l.Overlay = way(r.t.u.rt.origin(rec), hops+1)
+			l.Overlay = way(r.t.Origin(rec), hops+1)
 		case moved || hops > 0: // the link goes to the bytes: what was laid over them goes along
-			l.Overlay = way(r.t.u.rt.origin(rec), hops)
+			l.Overlay = way(r.t.Origin(rec), hops)
 		}
 	}
 	return nil
@@ -328,7 +332,7 @@ func (r *router) link(ctx context.Context, f *follower, rec *event.Record) error
 // the rule is planned, with all their settings.
 func (r *router) target(ctx context.Context, t *routeTarget) (to bus.Topic, err error) {
 	if t.direct {
-		if to, err = ensureTopic(ctx, r.client, bus.Topic{Name: t.to}); err != nil {
+		if to, err = loop.EnsureTopic(ctx, r.client, bus.Topic{Name: t.to}); err != nil {
 			return to, fmt.Errorf("topic %s: %w", t.to, err)
 		}
 	}
@@ -336,81 +340,28 @@ func (r *router) target(ctx context.Context, t *routeTarget) (to bus.Topic, err 
 	return to, nil
 }
 
+var errHops = errors.New("the event passed 16 rules from topic to topic: look for rules that feed each other in a circle")
+
 var errNoKey = errors.New("the event has no partitionkey, and the target's topic is compacted: it keeps the latest event of each key")
 
 // refuse dead-letters an event that cannot go to a target.
 func (r *router) refuse(ctx context.Context, f *follower, t *routeTarget, rec *event.Record, why error) error {
-	dead := f.rule.info.policy.dead
+	dead := f.rule.info.policy.Dead
 	if _, ok := r.made[dead]; !ok {
-		if err := ensureDead(ctx, r.client, dead); err != nil {
+		if err := letters.Ensure(ctx, r.client, dead); err != nil {
 			return err
 		}
 		r.made[dead] = bus.Topic{}
 	}
-	from := letterTarget{RuleGroup(f.rule.info.name), slotName(t.to, 0), rec.Key}
-	*r.w.link(dead) = deadLink(rec, r.t.u.rt.origin(rec), from, "route", why)
-	r.t.counters.dead.Add(1)
-	return nil
-}
-
-// catchUp routes one bounded batch for the rules that lag, from where the last of
-// them stands, and never past the router.
-func (r *router) catchUp(ctx context.Context) error {
-	from := int64(math.MaxInt64)
-	for i := range r.rules {
-		if f := &r.rules[i]; f.lagging && !f.rule.held {
-			from = min(from, f.next)
-		}
-	}
-	if from >= r.next {
-		r.begin()
-		return r.caughtUp(ctx, r.next)
-	}
-	cursor := []bus.Cursor{{Topic: r.def.topic, ID: r.topic.ID, Queue: r.queue, Next: from}}
-	recs, err := r.client.Read(ctx, cursor, bus.Limit{Records: int(min(lagBatch, r.next-from)), Bytes: readBytes})
-	if err != nil {
-		return readError(ctx, err)
-	}
-	for len(recs) > 0 && recs[len(recs)-1].Offset >= r.next { // gaps brought in what the router has not passed
-		recs = recs[:len(recs)-1]
-	}
-	if len(recs) == 0 { // all of it is gone: nothing to catch up with
-		r.begin()
-		return r.caughtUp(ctx, r.next)
-	}
-	return r.route(ctx, recs, true)
-}
-
-// caughtUp saves how far the lagging rules are; those that stand where the router
-// stands follow it from now on, in the same batch.
-func (r *router) caughtUp(ctx context.Context, next int64) error {
-	for i := range r.rules {
-		f := &r.rules[i]
-		if !f.lagging || f.rule.held || f.next > next {
-			continue
-		}
-		follows := ""
-		if next >= r.next {
-			follows = RouterGroup(r.def.topic)
-		}
-		r.save(f, next, follows)
-	}
-	if err := r.commit(ctx); err != nil {
-		return err
-	}
-	for i := range r.rules {
-		f := &r.rules[i]
-		if f.lagging && !f.rule.held && f.next <= next {
-			f.next = next
-			f.lagging = next < r.next
-		}
-	}
+	from := letters.Target{Group: RuleGroup(f.rule.info.name), Slot: loop.SlotName(t.to, 0), Key: rec.Key}
+	*r.w.Link(dead) = letters.Link(rec, r.t.Origin(rec), from, "route", why)
+	r.t.Counters.Dead.Add(1)
 	return nil
 }
 
 // way is the overlay of an event that left its first place.
 func way(origin string, hops int) []event.Attr {
-	return []event.Attr{{Name: event.ExtOrigin, Value: origin}, {Name: event.ExtHops, Value: hopText[min(hops, maxHops+1)]}}
+	return []event.Attr{{Name: event.ExtOrigin, Value: origin}, {Name: event.ExtHops, Value: hopText[min(hops, loop.MaxHops+1)]}}
 }
 
-var hopText = [maxHops + 2]string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17"}
+var hopText = [loop.MaxHops + 2]string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17"}

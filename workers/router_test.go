@@ -10,13 +10,14 @@ import (
 
 	"millrace/bus"
 	"millrace/bus/event"
+	"millrace/workers/loop"
 )
 
 // starts is where a queue's rules begin.
 func starts(topic string, at ...int64) map[string]int64 {
 	m := map[string]int64{}
 	for q, n := range at {
-		m[slotName(topic, q)] = n
+		m[loop.SlotName(topic, q)] = n
 	}
 	return m
 }
@@ -152,7 +153,7 @@ func TestHopsEnd(t *testing.T) {
 	w.work()
 	w.publish("in", 0, "k")
 	w.hasLetters(DeadTopic("round"), "0 route")
-	if n := len(w.all("in")); n != maxHops+1 {
+	if n := len(w.all("in")); n != loop.MaxHops+1 {
 		t.Fatalf("%d events in the circle", n)
 	}
 	w.hasLetters(DeadTopic("shaped"), "0 route")

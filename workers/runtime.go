@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"millrace/bus"
 	"millrace/connectors"
+	"millrace/workers/loop"
 )
 
 // Options of a Runtime. Client and Plugins are needed; all else has a default.
@@ -44,7 +44,6 @@ type Runtime struct {
 	status *statusWriter
 	topics atomic.Pointer[topicView]
 	routes routeSets
-	epochs atomic.Int64 // rises when slots' epochs may have changed
 
 	mu    sync.Mutex
 	units map[string]*unit // by key
@@ -97,11 +96,11 @@ func viewOf(list []bus.Topic) *topicView {
 // cannot be read any more. It returns after all it started has stopped, but for
 // tasks that were abandoned because they did not stop in time.
 func (r *Runtime) Run(ctx context.Context) error {
-	if _, err := ensureTopic(ctx, r.o.Client, bus.Topic{Name: bus.TopicStatus, Type: bus.Compacted}); err != nil {
-		return fmt.Errorf("topic %s: %w", bus.TopicStatus, err)
-	}
 	tables, err := r.openTables(ctx)
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	// The statuses are stored until the last task has stopped.
@@ -236,7 +235,7 @@ func (r *Runtime) publish() {
 	for _, u := range r.runningUnits() {
 		u.mu.Lock()
 		for _, t := range u.tasks {
-			if t.counters.sum() != t.counters.published.Load() {
+			if t.counters.Sum() != t.published.Load() {
 				t.publish(false)
 			}
 		}
@@ -247,24 +246,8 @@ func (r *Runtime) publish() {
 // pause is the wait before a loop that failed n times in a row starts again: 1 s
 // doubling to 60 s, the last fifth of it random.
 func (r *Runtime) pause(n int) time.Duration {
-	d := loopRetry.at(n)
+	d := restartRetry.At(n)
 	return d - time.Duration(r.o.Random()*float64(d)/5)
 }
 
-var loopRetry = schedule{tries: -1, delay: time.Second, max: time.Minute, factor: 2}
-
-func (r *Runtime) appender(t *task) *appender { return newAppender(r.o.Client, t.log, r.o.Random) }
-
-// dirName makes a connector's name fit for a directory.
-func dirName(name string) string {
-	safe := strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' {
-			return c
-		}
-		return '_'
-	}, name)
-	if safe == "." || safe == ".." || safe == "" {
-		safe = "_" + safe
-	}
-	return safe
-}
+var restartRetry = loop.Schedule{Tries: -1, Delay: time.Second, Max: time.Minute, Factor: 2}

@@ -6,21 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/transforms"
+	"millrace/workers/letters"
+	"millrace/workers/loop"
 )
 
 // sourceDef is a source connector, ready to run.
 type sourceDef struct {
 	name   string
 	parsed connectors.Parsed
-	chain  *stage // nil = none
+	chain  *loop.Stage // nil = none
 	tasks  int
 	dead   string // dead-letter topic
 }
@@ -29,10 +29,10 @@ type sourceDef struct {
 // source, with the positions reached. Invariant 2.
 type sourceLoop struct {
 	def    *sourceDef
-	t      *task
+	t      *loop.Task
 	client bus.Client
-	app    *appender
-	state  *state
+	app    *loop.Appender
+	state  *loop.State
 	chain  transforms.Transform // nil = none
 	known  map[string]bool      // topics that exist
 
@@ -44,28 +44,27 @@ type sourceLoop struct {
 
 type sourceBatch struct {
 	bus.Batch
+	w         loop.Writer
 	positions map[string]json.RawMessage
 	events    int
 	state     bool
 }
 
-func (d *sourceDef) run(ctx context.Context, t *task) error {
-	rt := t.u.rt
-	group := t.u.spec.Group
-	positions, err := rt.o.Client.Positions(ctx, group)
+func (d *sourceDef) run(ctx context.Context, t *loop.Task) error {
+	positions, err := t.Client.Positions(ctx, t.Group)
 	if err != nil {
 		return fmt.Errorf("positions: %w", err)
 	}
 	l := &sourceLoop{
-		def: d, t: t, client: rt.o.Client, app: rt.appender(t), known: map[string]bool{},
-		state: newState(rt.o.Client, group),
+		def: d, t: t, client: t.Client, app: t.NewAppender(), known: map[string]bool{},
+		state: loop.NewState(t.Client, t.Group),
 	}
 	if d.chain != nil {
-		if l.chain, err = d.chain.make(t); err != nil {
-			return &failedError{err}
+		if l.chain, err = d.chain.Make(t); err != nil {
+			return &loop.FailedError{Err: err}
 		}
 	}
-	env, err := rt.env(d.name, t.id, d.tasks, l.state, t)
+	env, err := t.Env(d.name, d.tasks, l.state)
 	if err != nil {
 		return err
 	}
@@ -127,12 +126,12 @@ func (l *sourceLoop) launch(ctx context.Context, cancel context.CancelCauseFunc,
 	l.flight = flight
 	go func() {
 		start := time.Now()
-		err := l.app.put(ctx, &b.Batch)
+		err := l.app.Put(ctx, &b.Batch)
 		if err == nil {
 			if b.state {
-				l.state.stored()
+				l.state.Stored()
 			}
-			l.t.counters.batch(b.events, start)
+			l.t.Counters.Batch(b.events, start)
 		} else {
 			cancel(err) // wakes a source that waits
 		}
@@ -154,59 +153,58 @@ func (l *sourceLoop) land() error {
 func (l *sourceLoop) fill(ctx context.Context, p *connectors.Produced) (*sourceBatch, error) {
 	b := &l.batches[l.turn]
 	l.turn = 1 - l.turn
-	writes := writer{list: b.Writes}
-	writes.reset()
-	*b = sourceBatch{positions: p.Positions}
+	*b = sourceBatch{w: b.w, positions: p.Positions}
+	b.w.Reset()
 	if l.chain == nil {
 		for i := range p.Events {
-			if err := l.add(ctx, &writes, p.Events[i].Topic, &p.Events[i].Event); err != nil {
+			if err := l.add(ctx, &b.w, p.Events[i].Topic, &p.Events[i].Event); err != nil {
 				return nil, err
 			}
 		}
 		b.events = len(p.Events)
-	} else if err := l.shape(ctx, &writes, b, p.Events); err != nil {
+	} else if err := l.shape(ctx, &b.w, b, p.Events); err != nil {
 		return nil, err
 	}
 	for i := range p.Failed {
 		f := &p.Failed[i]
-		if err := l.bad(ctx, &writes, f.Origin, f.Raw, "read", f.Err); err != nil {
+		if err := l.bad(ctx, &b.w, f.Origin, f.Raw, "read", f.Err); err != nil {
 			return nil, err
 		}
 	}
-	b.State = l.state.take()
+	b.State = l.state.Take()
 	b.state = len(b.State) > 0
-	b.Writes = writes.used()
+	b.Writes = b.w.Used()
 	if len(b.Writes) == 0 && len(p.Positions) == 0 && !b.state {
 		return nil, nil
 	}
 	if len(p.Positions) > 0 {
-		b.Saves = []bus.Checkpoint{{Owner: l.t.owner(0), Positions: p.Positions}}
+		b.Saves = []bus.Checkpoint{{Owner: l.t.Owner(0), Positions: p.Positions}}
 	} else {
-		b.As = []bus.Owner{l.t.owner(0)}
+		b.As = []bus.Owner{l.t.Owner(0)}
 	}
 	return b, nil
 }
 
 // add puts one event where it goes.
-func (l *sourceLoop) add(ctx context.Context, w *writer, topic string, e *event.Event) error {
+func (l *sourceLoop) add(ctx context.Context, w *loop.Writer, topic string, e *event.Event) error {
 	if topic == "" {
 		topic = l.def.parsed.SourceConfig.Topic
 	}
 	if topic == "" {
-		return &failedError{errors.New("topic: the source names none for its events: set topic in the connector's config")}
+		return &loop.FailedError{Err: errors.New("topic: the source names none for its events: set topic in the connector's config")}
 	}
 	if !l.known[topic] {
-		if _, err := ensureTopic(ctx, l.client, bus.Topic{Name: topic}); err != nil {
+		if _, err := loop.EnsureTopic(ctx, l.client, bus.Topic{Name: topic}); err != nil {
 			return fmt.Errorf("topic %s: %w", topic, err)
 		}
 		l.known[topic] = true
 	}
-	*w.event(topic) = stripReserved(*e)
+	*w.Event(topic) = stripReserved(*e)
 	return nil
 }
 
 // shape adds what the connector's transforms make of the events.
-func (l *sourceLoop) shape(ctx context.Context, w *writer, b *sourceBatch, in []connectors.Out) error {
+func (l *sourceLoop) shape(ctx context.Context, w *loop.Writer, b *sourceBatch, in []connectors.Out) error {
 	l.events = l.events[:0]
 	for i := range in {
 		l.events = append(l.events, stripReserved(in[i].Event))
@@ -222,7 +220,7 @@ func (l *sourceLoop) shape(ctx context.Context, w *writer, b *sourceBatch, in []
 		seen = max(seen, r.Parent+1)
 		if r.Err != nil {
 			e := &l.events[r.Parent]
-			if err := l.bad(ctx, w, e.Source+"#"+e.ID, e.Data, stepOf(r.Err), r.Err); err != nil {
+			if err := l.bad(ctx, w, e.Source+"#"+e.ID, e.Data, loop.StepOf(r.Err), r.Err); err != nil {
 				return err
 			}
 			continue
@@ -232,34 +230,34 @@ func (l *sourceLoop) shape(ctx context.Context, w *writer, b *sourceBatch, in []
 		}
 		b.events++
 	}
-	l.t.counters.drop(dropStep, dropped+len(in)-seen)
+	l.t.Counters.Drop(loop.DropStep, dropped+len(in)-seen)
 	return nil
 }
 
 // bad treats an input that could not become an event as errors.tolerance says.
-func (l *sourceLoop) bad(ctx context.Context, w *writer, origin string, raw []byte, step string, err error) error {
+func (l *sourceLoop) bad(ctx context.Context, w *loop.Writer, origin string, raw []byte, step string, err error) error {
 	conf := &l.def.parsed.SourceConfig
 	if conf.Log {
-		l.t.log.Warn("input failed", "origin", origin, "step", step, "error", err)
+		l.t.Log.Warn("input failed", "origin", origin, "step", step, "error", err)
 	}
 	if conf.Tolerance != "all" {
-		return &failedError{fmt.Errorf("%s: %s: %w (errors.tolerance is none)", origin, step, err)}
+		return &loop.FailedError{Err: fmt.Errorf("%s: %s: %w (errors.tolerance is none)", origin, step, err)}
 	}
 	if !l.known[l.def.dead] {
-		if err := ensureDead(ctx, l.client, l.def.dead); err != nil {
-			return &failedError{err}
+		if err := letters.Ensure(ctx, l.client, l.def.dead); err != nil {
+			return &loop.FailedError{Err: err}
 		}
 		l.known[l.def.dead] = true
 	}
 	if raw == nil {
 		raw = []byte{}
 	}
-	*w.event(l.def.dead) = event.Event{
-		ID: origin, Source: "/connectors/" + l.def.name, Type: "millrace.bad-input", Time: l.t.u.rt.o.Now(),
-		ContentType: "application/octet-stream", Key: l.t.u.spec.Group + "@" + origin, Data: raw,
-		Ext: []event.Attr{{Name: event.ExtReason, Value: reason(err)}, {Name: event.ExtStep, Value: step}, {Name: event.ExtOrigin, Value: origin}},
+	*w.Event(l.def.dead) = event.Event{
+		ID: origin, Source: "/connectors/" + l.def.name, Type: "millrace.bad-input", Time: l.t.Now(),
+		ContentType: "application/octet-stream", Key: l.t.Group + "@" + origin, Data: raw,
+		Ext: []event.Attr{{Name: event.ExtReason, Value: loop.Reason(err)}, {Name: event.ExtStep, Value: step}, {Name: event.ExtOrigin, Value: origin}},
 	}
-	l.t.counters.dead.Add(1)
+	l.t.Counters.Dead.Add(1)
 	return nil
 }
 
@@ -278,15 +276,4 @@ func stripReserved(e event.Event) event.Event {
 		}
 	}
 	return e
-}
-
-// env is what a connector's task gets beside its config.
-func (r *Runtime) env(name string, task, tasks int, st connectors.State, t *task) (connectors.Env, error) {
-	dir := filepath.Join(r.o.DataDir, "connectors", dirName(name))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return connectors.Env{}, fmt.Errorf("data directory: %w", err)
-	}
-	return connectors.Env{
-		Connector: name, Task: task, Tasks: tasks, State: st, Logger: t.log, Now: r.o.Now, DataDir: dir,
-	}, nil
 }

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,37 +8,28 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"millrace/bus"
+	"millrace/workers/loop"
 )
-
-// failedError ends a task until it is restarted by hand or its config changes.
-type failedError struct{ err error }
-
-func (e *failedError) Error() string { return e.err.Error() }
-func (e *failedError) Unwrap() error { return e.err }
-
-// errLease ends a task whose lease was not renewed in time. Invariant 11.
-var errLease = errors.New("the lease of the slot ended")
 
 // task runs one loop over the slots of one class, again and again.
 type task struct {
-	u        *unit
-	id       int // in the status topic
-	class    int
-	slots    []bus.Slot // names and epochs; Until as first told
-	restarts int
-	log      *slog.Logger
-	cancel   context.CancelCauseFunc
-	done     chan struct{}
-	counters counters
-	until    atomic.Pointer[time.Time]
-	expiry   *time.Timer
+	u         *unit
+	id        int // in the status topic
+	class     int
+	slots     []bus.Slot // names and epochs; Until as first told
+	restarts  int
+	log       *slog.Logger
+	cancel    context.CancelCauseFunc
+	done      chan struct{}
+	counters  loop.Counters
+	published atomic.Int64 // sum of the counters when last published
+	until     atomic.Pointer[time.Time]
+	expiry    *time.Timer
 
 	mu    sync.Mutex
 	state string
@@ -52,7 +42,7 @@ func (t *task) begin(ctx context.Context) {
 	ctx, t.cancel = context.WithCancelCause(ctx)
 	until := leaseOf(t.slots)
 	t.until.Store(&until)
-	t.expiry = time.AfterFunc(time.Until(until), func() { t.cancel(errLease) })
+	t.expiry = time.AfterFunc(time.Until(until), func() { t.cancel(loop.ErrLease) })
 	go func() {
 		defer close(t.done)
 		defer t.expiry.Stop()
@@ -86,14 +76,6 @@ func (t *task) current() []bus.Slot {
 	return slots
 }
 
-// held reports whether an external write may start now. Invariant 11.
-func (t *task) held() error {
-	if time.Now().Before(*t.until.Load()) {
-		return nil
-	}
-	return errLease
-}
-
 func (t *task) sameSlots(slots []bus.Slot) bool {
 	select {
 	case <-t.done: // it ended with its lease
@@ -101,11 +83,6 @@ func (t *task) sameSlots(slots []bus.Slot) bool {
 	default:
 	}
 	return slices.EqualFunc(t.slots, slots, func(a, b bus.Slot) bool { return a.Name == b.Name && a.Epoch == b.Epoch })
-}
-
-// owner is slot number i of the task as the bus wants to see it.
-func (t *task) owner(i int) bus.Owner {
-	return bus.Owner{Group: t.u.spec.Group, Slot: t.slots[i].Name, Epoch: t.slots[i].Epoch}
 }
 
 // run repeats the loop, with a growing pause after each failure. Invariant 7.
@@ -122,7 +99,7 @@ func (t *task) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		var final *failedError
+		var final *loop.FailedError
 		switch {
 		case err == nil || errors.Is(err, io.EOF):
 			t.report(StateRunning, nil)
@@ -141,7 +118,7 @@ func (t *task) run(ctx context.Context) {
 		pause := t.u.rt.pause(failed)
 		t.log.Warn("task failed; it starts again", "error", err, "pause", pause)
 		t.report(StateFailed, err)
-		if wait(ctx, pause) != nil {
+		if loop.Wait(ctx, pause) != nil {
 			return
 		}
 	}
@@ -154,7 +131,15 @@ func (t *task) once(ctx context.Context) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return t.u.run(ctx, t)
+	rt := t.u.rt
+	return t.u.run(ctx, &loop.Task{
+		Client: rt.o.Client, Log: t.log, Now: rt.o.Now, Random: rt.o.Random, DataDir: rt.o.DataDir,
+		Group: t.u.spec.Group, ID: t.id, Total: len(t.u.spec.Slots), Slots: t.slots,
+		Counters: &t.counters, StopTimeout: rt.o.StopTimeout,
+		Until:     func() time.Time { return *t.until.Load() },
+		Report:    func(err error) { t.report(StateRunning, err) },
+		TopicName: func(id uint64) (string, bool) { name, ok := rt.topics.Load().byID[id]; return name, ok },
+	})
 }
 
 // report notes the task's state for the status topic; at once when it changed.
@@ -177,30 +162,10 @@ func (t *task) publish(now bool) {
 	t.mu.Lock()
 	state, trace := t.state, t.trace
 	t.mu.Unlock()
-	t.counters.published.Store(t.counters.sum())
+	t.published.Store(t.counters.Sum())
 	t.u.rt.status.set(TaskStatusKey(t.u.spec.Name, t.id), TaskStatus{
 		ID: t.id, State: state, WorkerID: t.u.rt.o.WorkerID, Epoch: t.slots[0].Epoch, Trace: trace,
-		Events: t.counters.events.Load(), Dropped: t.counters.dropped(), Dead: t.counters.dead.Load(),
-		Misses: t.counters.misses.Load(), Updated: t.u.rt.o.Now(),
+		Events: t.counters.Events.Load(), Dropped: t.counters.AllDropped(), Dead: t.counters.Dead.Load(),
+		Misses: t.counters.Misses.Load(), Updated: t.u.rt.o.Now(),
 	}, now)
-}
-
-// splitSlot takes "topic/queue" apart.
-func splitSlot(slot string) (topic string, queue int, ok bool) {
-	i := strings.LastIndexByte(slot, '/')
-	if i < 0 {
-		return "", 0, false
-	}
-	n, err := strconv.Atoi(slot[i+1:])
-	return slot[:i], n, err == nil && n >= 0
-}
-
-// slotName is the slot of a topic's queue.
-func slotName(topic string, queue int) string { return topic + "/" + strconv.Itoa(queue) }
-
-// compareSlots orders slots by topic, then by queue number.
-func compareSlots(a, b string) int {
-	at, aq, _ := splitSlot(a)
-	bt, bq, _ := splitSlot(b)
-	return cmp.Or(strings.Compare(at, bt), cmp.Compare(aq, bq))
 }

@@ -10,21 +10,19 @@ import (
 	"time"
 
 	"millrace/bus"
+	"millrace/workers/loop"
 )
 
 // errHung says that a task did not end when it was told to. Its unit gives up
 // its slots, which fences whatever the task may still do, and joins anew.
 var errHung = errors.New("a task did not stop in time and was abandoned")
 
-// loop is what a task does until ctx ends or something fails.
-type loop func(ctx context.Context, t *task) error
-
 // unit is one membership in a group and the tasks on the slots it owns.
 type unit struct {
 	spec   unitSpec
 	rt     *Runtime
 	log    *slog.Logger
-	run    loop
+	run    loop.Run
 	cancel context.CancelFunc
 	done   chan struct{}
 
@@ -49,7 +47,7 @@ func (u *unit) serve(ctx context.Context) {
 		}
 		failed++
 		u.log.Warn("membership ended; joining again", "group", u.spec.Group, "error", err)
-		if wait(ctx, u.rt.pause(failed)) != nil {
+		if loop.Wait(ctx, u.rt.pause(failed)) != nil {
 			return
 		}
 	}
@@ -115,7 +113,7 @@ func poll(ctx context.Context, m bus.Member, answers chan<- answer, handled <-ch
 	for ctx.Err() == nil {
 		slots, err := m.Slots(ctx)
 		if err != nil && !errors.Is(err, bus.ErrNoMember) && !errors.Is(err, bus.ErrClosed) {
-			if wait(ctx, 250*time.Millisecond) != nil {
+			if loop.Wait(ctx, 250*time.Millisecond) != nil {
 				return
 			}
 			continue
@@ -176,14 +174,14 @@ func (u *unit) classes(owned []bus.Slot) map[int][]bus.Slot {
 	}
 	want := map[int][]bus.Slot{}
 	for _, s := range owned {
-		i, known := slices.BinarySearchFunc(u.spec.Slots, s.Name, compareSlots)
+		i, known := slices.BinarySearchFunc(u.spec.Slots, s.Name, loop.CompareSlots)
 		if !known { // another member names more; this one cannot serve it
 			continue
 		}
 		want[i%n] = append(want[i%n], s)
 	}
 	for _, slots := range want {
-		slices.SortFunc(slots, func(a, b bus.Slot) int { return compareSlots(a.Name, b.Name) })
+		slices.SortFunc(slots, func(a, b bus.Slot) int { return loop.CompareSlots(a.Name, b.Name) })
 	}
 	return want
 }
@@ -191,7 +189,7 @@ func (u *unit) classes(owned []bus.Slot) map[int][]bus.Slot {
 // start runs a new task and returns its id: the number of its lowest slot, which
 // no other member can have at the same time.
 func (u *unit) start(ctx context.Context, class int, slots []bus.Slot) int {
-	id, _ := slices.BinarySearchFunc(u.spec.Slots, slots[0].Name, compareSlots)
+	id, _ := slices.BinarySearchFunc(u.spec.Slots, slots[0].Name, loop.CompareSlots)
 	t := &task{u: u, id: id, class: class, slots: slots, done: make(chan struct{})}
 	t.log = u.log.With("task", id)
 	u.mu.Lock()

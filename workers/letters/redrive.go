@@ -1,4 +1,4 @@
-package workers
+package letters
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"millrace/bus"
 	"millrace/bus/event"
+	"millrace/workers/loop"
 )
 
 // ErrNotRedrivable says that a dead letter has no event that could be delivered
@@ -27,7 +28,7 @@ func Redrive(ctx context.Context, client bus.Client, deadTopic string, ids []str
 	for _, id := range ids {
 		wanted[id] = true
 	}
-	var chosen []DeadLetter
+	var chosen []Letter
 	var refused []string
 	for l, err := range letters(ctx, client, deadTopic, "") {
 		switch {
@@ -49,7 +50,7 @@ func Redrive(ctx context.Context, client bus.Client, deadTopic string, ids []str
 	round := fmt.Sprint(time.Now().UnixNano())
 	for i := range chosen {
 		l := &chosen[i]
-		b, err := redriveBatch(deadTopic, l, redriven{Round: round, Slot: l.Slot, Last: last[parkOf(l)] == i})
+		b, err := redriveBatch(deadTopic, l, Mark{Round: round, Slot: l.Slot, Last: last[parkOf(l)] == i})
 		if err != nil {
 			return n, err
 		}
@@ -69,57 +70,51 @@ func Redrive(ctx context.Context, client bus.Client, deadTopic string, ids []str
 	return n, nil
 }
 
-func parkOf(l *DeadLetter) string { return l.Group + "\x00" + l.Slot + "\x00" + l.Record.Key }
+func parkOf(l *Letter) string { return l.Group + "\x00" + l.Slot + "\x00" + l.Record.Key }
 
-// redriven marks a redriven event: the round it belongs to, the slot it failed
+// Mark stands on a redriven event: the round it belongs to, the slot it failed
 // on, and whether it is the last of its key.
-type redriven struct {
+type Mark struct {
 	Round, Slot string
 	Last        bool
 }
 
-func (r redriven) text() string {
-	b, _ := json.Marshal(r) // always encodes
+func (m Mark) text() string {
+	b, _ := json.Marshal(m) // always encodes
 	return string(b)
 }
 
-// redrivenOf reads the mark of a record.
-func redrivenOf(e *event.Event) (r redriven, ok bool) {
-	s, ok := ext(e, extRedrive)
-	return r, ok && json.Unmarshal([]byte(s), &r) == nil
+// MarkOf reads the mark of a record.
+func MarkOf(e *event.Event) (m Mark, ok bool) {
+	s, ok := loop.Ext(e, ExtRedrive)
+	return m, ok && json.Unmarshal([]byte(s), &m) == nil
 }
 
 // redriveBatch links a letter's original back into its target's queue and takes
 // the letter out.
-func redriveBatch(deadTopic string, l *DeadLetter, mark redriven) (bus.Batch, error) {
-	topic, _, ok := splitSlot(l.Slot)
+func redriveBatch(deadTopic string, l *Letter, mark Mark) (bus.Batch, error) {
+	topic, _, ok := loop.SplitSlot(l.Slot)
 	if !ok {
 		return bus.Batch{}, fmt.Errorf("dead letter %s: malformed slot %q", l.Key, l.Slot)
 	}
-	overlay := []event.Attr{{Name: event.ExtOrigin, Value: l.Origin}, {Name: extRedrive, Value: mark.text()}}
-	if !strings.HasPrefix(topic, deliveryPrefix) && !strings.HasPrefix(topic, redrivePrefix) {
-		if connector, ok := strings.CutPrefix(l.Group, ConnectorGroup("")); ok {
-			topic = RedriveTopic(connector)
+	overlay := []event.Attr{{Name: event.ExtOrigin, Value: l.Origin}, {Name: ExtRedrive, Value: mark.text()}}
+	if !strings.HasPrefix(topic, DeliveryPrefix) && !strings.HasPrefix(topic, RedrivePrefix) {
+		if connector, ok := strings.CutPrefix(l.Group, ConnectorPrefix); ok {
+			topic = RedrivePrefix + connector
 		} else { // a rule links straight into the topic
 			overlay = overlay[:1]
 		}
 	}
-	if hops, ok := ext(&l.Record.Event, event.ExtHops); ok {
+	if hops, ok := loop.Ext(&l.Record.Event, event.ExtHops); ok {
 		overlay = append(overlay, event.Attr{Name: event.ExtHops, Value: hops})
 	}
 	e := &l.Record
 	return bus.Batch{
 		// Whoever else redrives this letter now says the same: it goes once.
-		ID: fmt.Sprintf("redrive %s/%d/%d", deadTopic, e.Queue, e.Offset),
+		ID: fmt.Sprintf("redrive %s/%d/%d %d", deadTopic, e.Queue, e.Offset, e.Stored.UnixNano()),
 		Writes: []bus.Write{
 			{Topic: topic, Links: []bus.Link{{To: e.Origin, Key: e.Key, Overlay: overlay}}},
 			{Topic: deadTopic, Events: []event.Event{{ID: e.ID, Source: e.Source, Type: e.Type, Key: l.Key}}},
 		},
 	}, nil
 }
-
-// Prefixes of the topics that feed delivery loops beside users' topics.
-var (
-	deliveryPrefix = strings.TrimSuffix(TargetTopic("", ""), ".")
-	redrivePrefix  = RedriveTopic("")
-)

@@ -1,4 +1,4 @@
-package workers
+package loop
 
 import (
 	"context"
@@ -8,15 +8,15 @@ import (
 	"millrace/bus/event"
 )
 
-// scanPage is how many records one Scan asks for.
-const scanPage = 1000
+// Page is how many records one Scan asks for.
+const Page = 1000
 
-// scan yields the latest records of a compacted topic's keys that start with
+// Scan yields the latest records of a compacted topic's keys that start with
 // prefix, by key.
-func scan(ctx context.Context, client bus.Client, topic, prefix string) iter.Seq2[event.Record, error] {
+func Scan(ctx context.Context, client bus.Client, topic, prefix string) iter.Seq2[event.Record, error] {
 	return func(yield func(event.Record, error) bool) {
 		for after := ""; ; {
-			recs, err := client.Scan(ctx, topic, prefix, after, scanPage)
+			recs, err := client.Scan(ctx, topic, prefix, after, Page)
 			if err != nil {
 				yield(event.Record{}, err)
 				return
@@ -26,7 +26,7 @@ func scan(ctx context.Context, client bus.Client, topic, prefix string) iter.Seq
 					return
 				}
 			}
-			if len(recs) < scanPage {
+			if len(recs) < Page {
 				return
 			}
 			after = recs[len(recs)-1].Key

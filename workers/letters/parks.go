@@ -1,4 +1,4 @@
-package workers
+package letters
 
 import (
 	"context"
@@ -7,33 +7,35 @@ import (
 	"strings"
 
 	"millrace/bus"
+	"millrace/workers/loop"
 )
 
-// parks are the parked keys of a task's slots: the first failure of a key parks
+// Parks are the parked keys of a task's slots: the first failure of a key parks
 // it, all its later events become dead letters, and it flows again once the last
 // of them was redriven and delivered. Invariant 4. They are state in the batch
 // that stores the letters.
-type parks struct {
+type Parks struct {
 	client bus.Client
 	space  string
 	own    []string                    // slots that only this task parks
-	loaded map[string]map[string]*park // slot → key
+	loaded map[string]map[string]*Park // slot → key
 	fresh  []bus.Keyed
 }
 
-// park is one parked key. Round is the redrive in which it failed last: what
+// Park is one parked key. Round is the redrive in which it failed last: what
 // follows in the same round follows it back.
-type park struct {
+type Park struct {
 	Round string `json:"round"`
 	saved bool
 }
 
-func newParks(client bus.Client, group string, own []string) *parks {
-	return &parks{client: client, space: "park/" + group, own: own, loaded: map[string]map[string]*park{}}
+// NewParks makes the parks of a group; own are the slots of the task.
+func NewParks(client bus.Client, group string, own []string) *Parks {
+	return &Parks{client: client, space: "park/" + group, own: own, loaded: map[string]map[string]*Park{}}
 }
 
-// get returns a parked key of a slot, or nil.
-func (p *parks) get(ctx context.Context, slot, key string) (*park, error) {
+// Get returns a parked key of a slot, or nil.
+func (p *Parks) Get(ctx context.Context, slot, key string) (*Park, error) {
 	m, err := p.load(ctx, slot)
 	if err != nil {
 		return nil, err
@@ -56,13 +58,13 @@ func (p *parks) get(ctx context.Context, slot, key string) (*park, error) {
 	return m[key], nil
 }
 
-func (p *parks) load(ctx context.Context, slot string) (map[string]*park, error) {
+func (p *Parks) load(ctx context.Context, slot string) (map[string]*Park, error) {
 	if m := p.loaded[slot]; m != nil {
 		return m, nil
 	}
-	m := map[string]*park{}
+	m := map[string]*Park{}
 	prefix := p.space + "/" + slot + "/"
-	for rec, err := range scan(ctx, p.client, bus.TopicState, prefix) {
+	for rec, err := range loop.Scan(ctx, p.client, bus.TopicState, prefix) {
 		if err != nil {
 			return nil, err
 		}
@@ -72,30 +74,33 @@ func (p *parks) load(ctx context.Context, slot string) (map[string]*park, error)
 	return m, nil
 }
 
-func parkFrom(data []byte) *park {
-	k := &park{saved: true}
+func parkFrom(data []byte) *Park {
+	k := &Park{saved: true}
 	if json.Unmarshal(data, k) != nil {
 		k.Round = "" // parked all the same
 	}
 	return k
 }
 
-// set parks a key with the next batch. The slot was asked for with get before.
-func (p *parks) set(slot, key, round string) {
-	k := &park{Round: round}
+// Set parks a key with the next batch. The slot was asked for with Get before.
+func (p *Parks) Set(slot, key, round string) {
+	k := &Park{Round: round}
 	data, _ := json.Marshal(k) // always encodes
 	p.loaded[slot][key] = k
 	p.fresh = append(p.fresh, bus.Keyed{Space: p.space, Key: slot + "/" + key, Value: data})
 }
 
-// clear lets a key flow again with the next batch.
-func (p *parks) clear(slot, key string) {
+// Clear lets a key flow again with the next batch.
+func (p *Parks) Clear(slot, key string) {
 	delete(p.loaded[slot], key)
 	p.fresh = append(p.fresh, bus.Keyed{Space: p.space, Key: slot + "/" + key})
 }
 
-// stored says that all that was set or cleared is durable.
-func (p *parks) stored() {
+// Fresh is what was set and cleared since the last Stored, for a batch.
+func (p *Parks) Fresh() []bus.Keyed { return p.fresh }
+
+// Stored says that all that was set or cleared is durable.
+func (p *Parks) Stored() {
 	for _, s := range p.fresh {
 		for slot, m := range p.loaded {
 			if key, ok := strings.CutPrefix(s.Key, slot+"/"); ok && m[key] != nil {

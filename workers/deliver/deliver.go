@@ -1,4 +1,4 @@
-package workers
+package deliver
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 
 	"millrace/bus"
 	"millrace/bus/event"
+	"millrace/workers/letters"
+	"millrace/workers/loop"
 )
 
 // held is a record that the sink refused alone, on its way to the next try.
@@ -33,7 +35,7 @@ func (d *delivery) deliver(ctx context.Context, l *lane, recs []event.Record) er
 		l.failed, l.given = 0, nil
 	}
 	if l.given != nil {
-		if err := d.giveUp(ctx, l, &recs[0], l.given, stepOf(l.given)); err != nil {
+		if err := d.giveUp(ctx, l, &recs[0], l.given, loop.StepOf(l.given)); err != nil {
 			return err
 		}
 		recs = recs[1:]
@@ -46,7 +48,7 @@ func (d *delivery) deliver(ctx context.Context, l *lane, recs []event.Record) er
 	var stop *held
 	if len(l.stages) > 0 && len(work) > 0 {
 		var fails map[int]error
-		d.shaped, err = l.shape(ctx, work, &d.t.counters, d.shaped, func(parent int, err error) {
+		d.shaped, err = l.shape(ctx, work, d.t.Counters, d.shaped, func(parent int, err error) {
 			if fails == nil {
 				fails = map[int]error{}
 			}
@@ -65,7 +67,7 @@ func (d *delivery) deliver(ctx context.Context, l *lane, recs []event.Record) er
 		p.passed -= int(next - stop.src.Offset)
 		next = stop.src.Offset
 	}
-	if l.target != "" {
+	if l.Target != "" {
 		d.toTopic(l, work)
 		if err := d.unpark(ctx, l, work, nil); err != nil {
 			return err
@@ -87,7 +89,7 @@ func (d *delivery) deliver(ctx context.Context, l *lane, recs []event.Record) er
 // unparked takes out the records whose key is parked: they become dead letters
 // behind the one that failed.
 func (d *delivery) unparked(ctx context.Context, l *lane, recs []event.Record) ([]event.Record, error) {
-	if d.parks == nil || l.policy.onError != parkKey {
+	if d.parks == nil || l.Policy.OnError != loop.ParkKey {
 		return recs, nil
 	}
 	work := recs[:0:len(recs)]
@@ -111,18 +113,18 @@ func (d *delivery) follows(ctx context.Context, l *lane, rec *event.Record) (boo
 		return false, nil
 	}
 	slot, mark, redriven := placeOf(l, rec)
-	k, err := d.parks.get(ctx, slot, rec.Key)
+	k, err := d.parks.Get(ctx, slot, rec.Key)
 	if err != nil || k == nil || redriven && k.Round != mark.Round {
 		return false, err
 	}
-	return true, d.giveUp(ctx, l, rec, errParked, stepParked)
+	return true, d.giveUp(ctx, l, rec, errParked, letters.StepParked)
 }
 
 // placeOf is the slot that a record belongs to: where it failed, when it was
 // redriven.
-func placeOf(l *lane, rec *event.Record) (slot string, mark redriven, ok bool) {
+func placeOf(l *lane, rec *event.Record) (slot string, mark letters.Mark, ok bool) {
 	if len(rec.Ext) > 0 {
-		if mark, ok = redrivenOf(&rec.Event); ok {
+		if mark, ok = letters.MarkOf(&rec.Event); ok {
 			return mark.Slot, mark, true
 		}
 	}
@@ -138,17 +140,17 @@ func (d *delivery) unshaped(ctx context.Context, l *lane, work []event.Record, f
 	for i := range work {
 		err := fails[i]
 		switch {
-		case err == nil && (d.parks == nil || l.policy.onError != parkKey):
+		case err == nil && (d.parks == nil || l.Policy.OnError != loop.ParkKey):
 		case err == nil: // its key may have been parked just now
 			follows, ferr := d.follows(ctx, l, &work[i])
 			if ferr != nil {
 				return nil, nil, ferr
 			}
 			gone[i] = follows
-		case !permanent(err) || l.policy.on(work[i].Type) == block:
+		case !loop.Permanent(err) || l.Policy.On(work[i].Type) == loop.Block:
 			stop, cut = &held{src: work[i], err: err}, i
 		default:
-			if err := d.giveUp(ctx, l, &work[i], err, stepOf(err)); err != nil {
+			if err := d.giveUp(ctx, l, &work[i], err, loop.StepOf(err)); err != nil {
 				return nil, nil, err
 			}
 			gone[i] = true
@@ -163,10 +165,9 @@ func (d *delivery) unshaped(ctx context.Context, l *lane, work []event.Record, f
 
 // toTopic puts the shaped events into the next batch.
 func (d *delivery) toTopic(l *lane, work []event.Record) {
-	rt := d.t.u.rt
 	if len(l.stages) == 0 {
 		for i := range work {
-			*d.w.event(l.target) = marked(&work[i].Event, rt.origin(&work[i]), hopsOf(&work[i].Event)+1)
+			*d.w.Event(l.Target) = marked(&work[i].Event, d.t.Origin(&work[i]), loop.Hops(&work[i].Event)+1)
 		}
 		return
 	}
@@ -175,9 +176,9 @@ func (d *delivery) toTopic(l *lane, work []event.Record) {
 		s := &d.shaped[i]
 		src := &work[s.parent]
 		if of != s.parent {
-			origin, of = rt.origin(src), s.parent
+			origin, of = d.t.Origin(src), s.parent
 		}
-		*d.w.event(l.target) = marked(&s.event, origin, hopsOf(&src.Event)+1)
+		*d.w.Event(l.Target) = marked(&s.event, origin, loop.Hops(&src.Event)+1)
 	}
 }
 
@@ -187,7 +188,7 @@ func (d *delivery) toSink(ctx context.Context, l *lane, work []event.Record) err
 	if len(outs) == 0 {
 		return nil
 	}
-	if err := d.t.held(); err != nil { // Invariant 11
+	if err := d.t.Held(); err != nil { // Invariant 11
 		return err
 	}
 	err := d.sink.Write(ctx, outs)
@@ -221,8 +222,8 @@ func (d *delivery) toSink(ctx context.Context, l *lane, work []event.Record) err
 
 // refused keeps a record that failed alone for the next try, or gives it up.
 func (d *delivery) refused(ctx context.Context, l *lane, h held) error {
-	if permanent(h.err) && l.policy.on(h.src.Type) != block {
-		return d.giveUp(ctx, l, &h.src, h.err, stepOf(h.err))
+	if loop.Permanent(h.err) && l.Policy.On(h.src.Type) != loop.Block {
+		return d.giveUp(ctx, l, &h.src, h.err, loop.StepOf(h.err))
 	}
 	l.held = append(l.held, h)
 	return nil
@@ -241,7 +242,7 @@ func (d *delivery) records(l *lane, work []event.Record) (outs []event.Record, p
 		return d.out[start:], func(i int) int { return d.shaped[i].parent }
 	}
 	same := func(i int) int { return i }
-	if !slices.ContainsFunc(work, func(r event.Record) bool { _, ok := ext(&r.Event, extRedrive); return ok }) {
+	if !slices.ContainsFunc(work, func(r event.Record) bool { _, ok := loop.Ext(&r.Event, letters.ExtRedrive); return ok }) {
 		return work, same
 	}
 	for i := range work {
@@ -255,10 +256,10 @@ func withoutMark(e event.Event) event.Event {
 	if len(e.Ext) == 0 {
 		return e
 	}
-	if _, ok := ext(&e, extRedrive); !ok {
+	if _, ok := loop.Ext(&e, letters.ExtRedrive); !ok {
 		return e
 	}
-	return e.With(event.Attr{Name: extRedrive})
+	return e.With(event.Attr{Name: letters.ExtRedrive})
 }
 
 // rewrite tries the held records of a lane again.
@@ -270,14 +271,14 @@ func (d *delivery) rewrite(ctx context.Context, l *lane) error {
 	l.held = nil
 	if l.given != nil {
 		for i := range now {
-			if err := d.giveUp(ctx, l, &now[i].src, now[i].err, stepOf(now[i].err)); err != nil {
+			if err := d.giveUp(ctx, l, &now[i].src, now[i].err, loop.StepOf(now[i].err)); err != nil {
 				return err
 			}
 		}
 		d.moved(l)
 		return nil
 	}
-	if err := d.t.held(); err != nil { // Invariant 11
+	if err := d.t.Held(); err != nil { // Invariant 11
 		return err
 	}
 	outs := make([]event.Record, len(now))
@@ -314,7 +315,7 @@ func (d *delivery) rewrite(ctx context.Context, l *lane) error {
 // unpark lets keys flow again whose last redriven letter was delivered, unless
 // further letters of theirs came in meanwhile.
 func (d *delivery) unpark(ctx context.Context, l *lane, work []event.Record, bad map[int]bool) error {
-	if d.parks == nil || l.policy.onError != parkKey {
+	if d.parks == nil || l.Policy.OnError != loop.ParkKey {
 		return nil
 	}
 	for i := range work {
@@ -323,19 +324,19 @@ func (d *delivery) unpark(ctx context.Context, l *lane, work []event.Record, bad
 		if !ok || !mark.Last || bad[i] || rec.Key == "" {
 			continue
 		}
-		k, err := d.parks.get(ctx, slot, rec.Key)
+		k, err := d.parks.Get(ctx, slot, rec.Key)
 		if err != nil {
 			return err
 		}
 		if k == nil {
 			continue
 		}
-		more, err := d.hasLetters(ctx, l, letterTarget{d.t.u.spec.Group, slot, rec.Key})
+		more, err := d.hasLetters(ctx, l, letters.Target{Group: d.t.Group, Slot: slot, Key: rec.Key})
 		if err != nil {
 			return err
 		}
 		if !more {
-			d.parks.clear(slot, rec.Key)
+			d.parks.Clear(slot, rec.Key)
 		}
 	}
 	return nil
@@ -343,13 +344,13 @@ func (d *delivery) unpark(ctx context.Context, l *lane, work []event.Record, bad
 
 // hasLetters reports whether dead letters of a target's key are left, those of
 // the next batch included.
-func (d *delivery) hasLetters(ctx context.Context, l *lane, target letterTarget) (bool, error) {
-	prefix := target.text() + "@"
-	for _, w := range d.w.used() {
-		if w.Topic == l.policy.dead && slices.ContainsFunc(w.Links, func(k bus.Link) bool { return strings.HasPrefix(k.Key, prefix) }) {
+func (d *delivery) hasLetters(ctx context.Context, l *lane, target letters.Target) (bool, error) {
+	prefix := target.Text() + "@"
+	for _, w := range d.w.Used() {
+		if w.Topic == l.Policy.Dead && slices.ContainsFunc(w.Links, func(k bus.Link) bool { return strings.HasPrefix(k.Key, prefix) }) {
 			return true, nil
 		}
 	}
-	recs, err := d.client.Scan(ctx, l.policy.dead, prefix, "", 1)
+	recs, err := d.client.Scan(ctx, l.Policy.Dead, prefix, "", 1)
 	return len(recs) > 0, err
 }

@@ -1,4 +1,4 @@
-package workers
+package deliver
 
 import (
 	"context"
@@ -6,17 +6,19 @@ import (
 	"time"
 
 	"millrace/bus/event"
+	"millrace/workers/letters"
+	"millrace/workers/loop"
 )
 
 // failed notes that n records of a lane, rec among them, could not be delivered.
 func (d *delivery) failed(l *lane, err error, n int, rec *event.Record) {
-	if d.def.log || l.failed == 0 && !l.isolating() {
-		d.t.log.Warn("delivery failed", "slot", l.slot, "offset", rec.Offset, "events", n, "error", err)
+	if d.def.Log || l.failed == 0 && !l.isolating() {
+		d.t.Log.Warn("delivery failed", "slot", l.slot, "offset", rec.Offset, "events", n, "error", err)
 	}
-	d.t.counters.retries.Add(1)
-	l.failure(err, n, rec, time.Now(), d.t.u.rt.o.Random())
+	d.t.Counters.Retries.Add(1)
+	l.failure(err, n, rec, time.Now(), d.t.Random())
 	if l.blocked && n == 1 {
-		d.t.report(StateRunning, fmt.Errorf("blocked at %s/%d (event %s): %w", l.slot, rec.Offset, rec.ID, err))
+		d.t.Report(fmt.Errorf("blocked at %s/%d (event %s): %w", l.slot, rec.Offset, rec.ID, err))
 	}
 }
 
@@ -42,31 +44,31 @@ func (d *delivery) moved(l *lane) {
 			return
 		}
 	}
-	d.t.report(StateRunning, nil)
+	d.t.Report(nil)
 }
 
 // giveUp puts a record into the dead letters, with the next batch. Where its key
 // is parked by that, what follows of it goes there too. Invariants 4 and 6.
 func (d *delivery) giveUp(ctx context.Context, l *lane, rec *event.Record, err error, step string) error {
 	if !l.hasDead {
-		if err := ensureDead(ctx, d.client, l.policy.dead); err != nil {
+		if err := letters.Ensure(ctx, d.client, l.Policy.Dead); err != nil {
 			return err
 		}
 		l.hasDead = true
 	}
 	slot, mark, _ := placeOf(l, rec)
-	from := letterTarget{d.t.u.spec.Group, slot, rec.Key}
-	*d.w.link(l.policy.dead) = deadLink(rec, d.t.u.rt.origin(rec), from, step, err)
-	d.t.counters.dead.Add(1)
-	if d.def.log && step != stepParked {
-		d.t.log.Warn("event dead-lettered", "slot", l.slot, "offset", rec.Offset, "event", rec.ID, "step", step, "error", err)
+	from := letters.Target{Group: d.t.Group, Slot: slot, Key: rec.Key}
+	*d.w.Link(l.Policy.Dead) = letters.Link(rec, d.t.Origin(rec), from, step, err)
+	d.t.Counters.Dead.Add(1)
+	if d.def.Log && step != letters.StepParked {
+		d.t.Log.Warn("event dead-lettered", "slot", l.slot, "offset", rec.Offset, "event", rec.ID, "step", step, "error", err)
 	}
-	if l.policy.onError != parkKey || rec.Key == "" || step == stepParked {
+	if l.Policy.OnError != loop.ParkKey || rec.Key == "" || step == letters.StepParked {
 		return nil
 	}
-	if _, err := d.parks.get(ctx, slot, rec.Key); err != nil {
+	if _, err := d.parks.Get(ctx, slot, rec.Key); err != nil {
 		return err
 	}
-	d.parks.set(slot, rec.Key, mark.Round)
+	d.parks.Set(slot, rec.Key, mark.Round)
 	return nil
 }

@@ -1,4 +1,4 @@
-package workers
+package deliver
 
 import (
 	"context"
@@ -9,30 +9,11 @@ import (
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
+	"millrace/workers/letters"
+	"millrace/workers/loop"
 )
 
-// deliveryDef is a unit that delivers: the topic and http targets of a rule, or
-// a sink connector.
-type deliveryDef struct {
-	name  string
-	lanes map[string]*laneDef // by topic
-	sink  *sinkDef            // of a connector; nil for a rule
-	log   bool                // log every failed event
-}
-
-// sinkDef opens a sink and bounds its batches.
-type sinkDef struct {
-	open     func(context.Context, connectors.Env) (connectors.Sink, error)
-	records  int
-	bytes    int
-	interval time.Duration
-}
-
-const (
-	maxRead   = 1000    // records
-	readBytes = 4 << 20 // of one read
-	idleWait  = 5 * time.Second
-)
+const idleWait = 5 * time.Second
 
 // errReopen ends a session: the sink is closed and opened again at the stored
 // checkpoints. Why is noted in the lanes.
@@ -40,19 +21,19 @@ var errReopen = errors.New("the sink is opened again")
 
 // delivery brings the events of a task's lanes to their target.
 type delivery struct {
-	def    *deliveryDef
-	t      *task
+	def    *Unit
+	t      *loop.Task
 	client bus.Client
-	app    *appender
+	app    *loop.Appender
 	lanes  []*lane
-	open   *sinkDef // nil: lanes deliver to topics
+	open   *Sink // nil: lanes deliver to topics
 	sink   connectors.Sink
-	state  *state // of the sink and the transforms
-	parks  *parks // nil: no lane parks
+	state  *loop.State    // of the sink and the transforms
+	parks  *letters.Parks // nil: no lane parks
 	turn   int
 
 	// What waits for the next save.
-	w       writer // dead letters and shaped events
+	w       loop.Writer // dead letters and shaped events
 	pending struct {
 		records, bytes int       // given to the sink since its last flush
 		passed         int       // records read since
@@ -63,20 +44,20 @@ type delivery struct {
 	out    []event.Record // kept by the sink until it is flushed
 }
 
-func (d *deliveryDef) run(ctx context.Context, t *task) error {
-	rt := t.u.rt
-	l := &delivery{def: d, t: t, client: rt.o.Client, app: rt.appender(t), open: d.sink}
+// Run delivers the events of t's slots until ctx ends. It is a loop.Run.
+func (d *Unit) Run(ctx context.Context, t *loop.Task) error {
+	l := &delivery{def: d, t: t, client: t.Client, app: t.NewAppender(), open: d.Sink}
 	parking := false
-	for i, s := range t.slots {
-		topic, queue, _ := splitSlot(s.Name)
-		def := d.lanes[topic]
+	for i, s := range t.Slots {
+		topic, queue, _ := loop.SplitSlot(s.Name)
+		def := d.Lanes[topic]
 		if def == nil {
-			return &failedError{fmt.Errorf("slot %s: no target reads it", s.Name)}
+			return &loop.FailedError{Err: fmt.Errorf("slot %s: no target reads it", s.Name)}
 		}
-		l.lanes = append(l.lanes, &lane{laneDef: def, i: i, slot: s.Name, queue: queue})
-		parking = parking || def.policy.onError == parkKey
-		if def.sink != nil { // an http target: alone in its task
-			l.open = def.sink
+		l.lanes = append(l.lanes, &lane{Lane: def, i: i, slot: s.Name, queue: queue})
+		parking = parking || def.Policy.OnError == loop.ParkKey
+		if def.Sink != nil { // an http target: alone in its task
+			l.open = def.Sink
 		}
 	}
 	l.pending.byLane = make([]int, len(l.lanes))
@@ -89,17 +70,16 @@ func (d *deliveryDef) run(ctx context.Context, t *task) error {
 
 // session opens the target and delivers from the stored checkpoints on.
 func (d *delivery) session(ctx context.Context, parking bool) error {
-	rt := d.t.u.rt
-	d.state = newState(d.client, d.t.u.spec.Group)
+	d.state = loop.NewState(d.client, d.t.Group)
 	d.parks = nil
 	if parking {
 		var own []string
 		for _, l := range d.lanes {
 			own = append(own, l.slot)
 		}
-		d.parks = newParks(d.client, d.t.u.spec.Group, own)
+		d.parks = letters.NewParks(d.client, d.t.Group, own)
 	}
-	d.w.reset()
+	d.w.Reset()
 	d.settled()
 	for _, l := range d.lanes {
 		if err := d.prepare(ctx, l); err != nil {
@@ -109,11 +89,11 @@ func (d *delivery) session(ctx context.Context, parking bool) error {
 	if d.open == nil {
 		return d.loop(ctx)
 	}
-	env, err := rt.env(d.def.name, d.t.id, len(d.t.u.spec.Slots), d.state, d.t)
+	env, err := d.t.Env(d.def.Name, d.t.Total, d.state)
 	if err != nil {
 		return err
 	}
-	if d.sink, err = d.open.open(ctx, env); err != nil {
+	if d.sink, err = d.open.Open(ctx, env); err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
 	if keeper, ok := d.sink.(connectors.OffsetKeeper); ok {
@@ -122,11 +102,11 @@ func (d *delivery) session(ctx context.Context, parking bool) error {
 	if err == nil {
 		err = d.loop(ctx)
 	}
-	if ctx.Err() != nil && d.t.held() == nil {
+	if ctx.Err() != nil && d.t.Held() == nil {
 		d.finish(ctx)
 	}
 	if cerr := d.sink.Close(); cerr != nil && !errors.Is(err, errReopen) {
-		d.t.log.Warn("sink did not close", "error", cerr)
+		d.t.Log.Warn("sink did not close", "error", cerr)
 	}
 	d.sink = nil
 	return err
@@ -134,31 +114,31 @@ func (d *delivery) session(ctx context.Context, parking bool) error {
 
 // prepare loads a lane's checkpoint and compiles its stages.
 func (d *delivery) prepare(ctx context.Context, l *lane) error {
-	topic, err := d.client.Topic(ctx, l.topic)
+	topic, err := d.client.Topic(ctx, l.Topic)
 	if err != nil {
 		return err
 	}
-	saved, err := d.client.Checkpoint(ctx, d.t.u.spec.Group, l.slot)
+	saved, err := d.client.Checkpoint(ctx, d.t.Group, l.slot)
 	if err != nil {
 		return fmt.Errorf("checkpoint of %s: %w", l.slot, err)
 	}
 	l.id, l.saved = topic.ID, saved.Next
 	if l.saved < 0 {
-		l.saved = l.starts.at(l.slot, topic)
+		l.saved = l.Starts.Of(l.slot, topic)
 	}
 	l.clean()
 	if l.stages == nil {
-		for _, s := range l.laneDef.stages {
-			st, err := s.make(d.t)
+		for _, s := range l.Lane.Stages {
+			st, err := s.Make(d.t)
 			if err != nil {
-				return &failedError{err}
+				return &loop.FailedError{Err: err}
 			}
 			l.stages = append(l.stages, st)
 		}
 	}
-	if l.target != "" {
-		if _, err := ensureTopic(ctx, d.client, bus.Topic{Name: l.target}); err != nil {
-			return fmt.Errorf("topic %s: %w", l.target, err)
+	if l.Target != "" {
+		if _, err := loop.EnsureTopic(ctx, d.client, bus.Topic{Name: l.Target}); err != nil {
+			return fmt.Errorf("topic %s: %w", l.Target, err)
 		}
 	}
 	return nil
@@ -194,7 +174,7 @@ func (d *delivery) loop(ctx context.Context) error {
 		for i := range d.lanes {
 			l := d.lanes[(i+d.turn)%len(d.lanes)] // none starves
 			if len(l.held) == 0 && !l.isolating() && !l.retryAt.After(now) {
-				cursors = append(cursors, bus.Cursor{Topic: l.topic, ID: l.id, Queue: l.queue, Next: l.next})
+				cursors = append(cursors, bus.Cursor{Topic: l.Topic, ID: l.id, Queue: l.queue, Next: l.next})
 			}
 		}
 		pause := d.pause(now)
@@ -230,7 +210,7 @@ func (d *delivery) interval() time.Duration {
 	if d.open == nil {
 		return 0
 	}
-	return d.open.interval
+	return d.open.Interval
 }
 
 // due reports whether what was given to the sink is to be flushed now.
@@ -239,24 +219,24 @@ func (d *delivery) due(now time.Time) bool {
 	if p.since.IsZero() {
 		return false
 	}
-	return d.open == nil || p.records >= d.open.records || p.bytes >= d.open.bytes || now.Sub(p.since) >= d.open.interval
+	return d.open == nil || p.records >= d.open.Records || p.bytes >= d.open.Bytes || now.Sub(p.since) >= d.open.Interval
 }
 
 // read takes what the cursors have and delivers it lane by lane.
 func (d *delivery) read(ctx context.Context, cursors []bus.Cursor, pause time.Duration) error {
 	if len(cursors) == 0 {
 		if pause > 0 {
-			return wait(ctx, pause)
+			return loop.Wait(ctx, pause)
 		}
 		return nil
 	}
-	limit := bus.Limit{Records: maxRead, Bytes: readBytes, Wait: pause}
+	limit := bus.Limit{Records: loop.MaxRead, Bytes: loop.ReadBytes, Wait: pause}
 	if d.open != nil {
-		limit.Records, limit.Bytes = min(maxRead, d.open.records), d.open.bytes
+		limit.Records, limit.Bytes = min(loop.MaxRead, d.open.Records), d.open.Bytes
 	}
 	recs, err := d.client.Read(ctx, cursors, limit)
 	if err != nil {
-		return readError(ctx, err)
+		return loop.ReadError(ctx, err)
 	}
 	for len(recs) > 0 {
 		n := 1
@@ -264,7 +244,7 @@ func (d *delivery) read(ctx context.Context, cursors []bus.Cursor, pause time.Du
 			n++
 		}
 		for _, l := range d.lanes {
-			if l.queue == recs[0].Queue && l.topic == recs[0].Topic {
+			if l.queue == recs[0].Queue && l.Topic == recs[0].Topic {
 				if err := d.deliver(ctx, l, recs[:n:n]); err != nil {
 					return err
 				}
@@ -274,13 +254,6 @@ func (d *delivery) read(ctx context.Context, cursors []bus.Cursor, pause time.Du
 		recs = recs[n:]
 	}
 	return nil
-}
-
-func readError(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return fmt.Errorf("read: %w", err)
 }
 
 // alone serves lanes that are after a failing event: their batches stand alone,
@@ -300,10 +273,10 @@ func (d *delivery) alone(ctx context.Context) (busy bool, err error) {
 			}
 			continue
 		}
-		cursor := []bus.Cursor{{Topic: l.topic, ID: l.id, Queue: l.queue, Next: l.next}}
-		recs, err := d.client.Read(ctx, cursor, bus.Limit{Records: l.limit, Bytes: readBytes})
+		cursor := []bus.Cursor{{Topic: l.Topic, ID: l.id, Queue: l.queue, Next: l.next}}
+		recs, err := d.client.Read(ctx, cursor, bus.Limit{Records: l.limit, Bytes: loop.ReadBytes})
 		if err != nil {
-			return busy, readError(ctx, err)
+			return busy, loop.ReadError(ctx, err)
 		}
 		if len(recs) == 0 { // what failed is gone
 			l.limit = 0
@@ -328,36 +301,36 @@ func (d *delivery) flush(ctx context.Context) error {
 		return nil
 	}
 	if d.sink != nil && p.records > 0 {
-		if err := d.t.held(); err != nil {
+		if err := d.t.Held(); err != nil {
 			return err
 		}
 		if err := d.sink.Flush(ctx); err != nil {
 			return d.crash(ctx, fmt.Errorf("flush: %w", err))
 		}
 	}
-	b := bus.Batch{Writes: d.w.used(), State: d.state.take()}
+	b := bus.Batch{Writes: d.w.Used(), State: d.state.Take()}
 	state := len(b.State) > 0
 	if d.parks != nil {
-		b.State = append(b.State, d.parks.fresh...)
+		b.State = append(b.State, d.parks.Fresh()...)
 	}
 	for _, l := range d.lanes {
 		if safe := l.safe(); safe != l.saved {
-			b.Saves = append(b.Saves, bus.Checkpoint{Owner: d.t.owner(l.i), Next: safe})
+			b.Saves = append(b.Saves, bus.Checkpoint{Owner: d.t.Owner(l.i), Next: safe})
 		} else {
-			b.As = append(b.As, d.t.owner(l.i))
+			b.As = append(b.As, d.t.Owner(l.i))
 		}
 	}
-	if err := d.app.put(ctx, &b); err != nil {
-		if ctx.Err() == nil && permanent(err) && d.open == nil {
+	if err := d.app.Put(ctx, &b); err != nil {
+		if ctx.Err() == nil && loop.Permanent(err) && d.open == nil {
 			return d.crash(ctx, err)
 		}
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if state {
-		d.state.stored()
+		d.state.Stored()
 	}
 	if d.parks != nil {
-		d.parks.stored()
+		d.parks.Stored()
 	}
 	for _, l := range d.lanes {
 		if safe := l.safe(); safe != l.saved {
@@ -367,8 +340,8 @@ func (d *delivery) flush(ctx context.Context) error {
 			}
 		}
 	}
-	d.t.counters.batch(p.passed, p.since)
-	d.w.reset()
+	d.t.Counters.Batch(p.passed, p.since)
+	d.w.Reset()
 	d.settled()
 	return nil
 }
@@ -397,13 +370,13 @@ func (d *delivery) crash(ctx context.Context, err error) error {
 
 // finish flushes what the sink has when the task is told to stop.
 func (d *delivery) finish(ctx context.Context) {
-	until := time.Now().Add(min(5*time.Second, d.t.u.rt.o.StopTimeout/2))
-	if lease := *d.t.until.Load(); lease.Before(until) {
+	until := time.Now().Add(min(5*time.Second, d.t.StopTimeout/2))
+	if lease := d.t.Until(); lease.Before(until) {
 		until = lease
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 	defer cancel()
 	if err := d.flush(ctx); err != nil {
-		d.t.log.Info("last flush failed; its events come again", "error", err)
+		d.t.Log.Info("last flush failed; its events come again", "error", err)
 	}
 }

@@ -1,4 +1,4 @@
-package workers
+package deliver
 
 import (
 	"context"
@@ -7,53 +7,48 @@ import (
 	"strconv"
 	"time"
 
-	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/transforms"
+	"millrace/workers/letters"
+	"millrace/workers/loop"
 )
 
-// laneDef says what becomes of the events of one topic that feeds a unit.
-type laneDef struct {
-	topic  string
-	target string    // topic that takes the shaped events; "" = the unit's sink
-	sink   *sinkDef  // of an http target; nil = the unit's own
-	stages []stage   // in order
-	policy policy    // of events that fail
-	starts startsDef // where a slot begins that was never saved
+// Unit delivers: the topic and http targets of a rule, or a sink connector.
+type Unit struct {
+	Name  string           // of the connector or rule
+	Lanes map[string]*Lane // by topic that feeds it
+	Sink  *Sink            // of a connector; nil for a rule
+	Log   bool             // log every failed event
 }
 
-// stage makes one step of a lane's shaping for a task.
-type stage struct {
-	make func(*task) (transforms.Transform, error)
-	drop drop // why an event without a result is gone
+// Lane says what becomes of the events of one topic that feeds a unit.
+type Lane struct {
+	Topic  string
+	Target string       // topic that takes the shaped events; "" = the unit's sink
+	Sink   *Sink        // of an http target; nil = the unit's own
+	Stages []loop.Stage // in order
+	Policy loop.Policy  // of events that fail
+	Starts loop.Starts  // where a slot begins that was never saved
 }
 
-// startsDef is where slots begin by their definition.
-type startsDef struct {
-	starts map[string]int64
-	made   time.Time
-}
-
-// at is a slot's first offset: as it was fixed when the rule or connector was
-// made, 0 for topics that are younger.
-func (s *startsDef) at(slot string, t bus.Topic) int64 {
-	if t.Created.After(s.made) {
-		return 0
-	}
-	return s.starts[slot]
+// Sink opens a sink and bounds its batches.
+type Sink struct {
+	Open     func(context.Context, connectors.Env) (connectors.Sink, error)
+	Records  int           // of one write, and between flushes
+	Bytes    int           // likewise
+	Interval time.Duration // written events wait no longer for their flush
 }
 
 // lane is one queue on its way to the target. It outlives sessions: what failed
 // is remembered while the sink is closed and opened again.
 type lane struct {
-	*laneDef
+	*Lane
 	i      int // the slot's number in the task
 	slot   string
 	queue  int
 	id     uint64 // the topic's incarnation
 	stages []transforms.Transform
-	parks  *parks
 
 	next  int64 // offset to read next
 	saved int64 // checkpoint; -1 = none
@@ -91,7 +86,7 @@ func (l *lane) isolating() bool { return l.limit > 0 }
 // passed notes that the head of the queue moved on.
 func (l *lane) passed() {
 	l.failed, l.given, l.retryAt = 0, nil, time.Time{}
-	if l.limit *= 2; l.limit >= maxRead {
+	if l.limit *= 2; l.limit >= loop.MaxRead {
 		l.limit = 0
 	}
 }
@@ -102,7 +97,7 @@ func (l *lane) passed() {
 func (l *lane) failure(err error, n int, rec *event.Record, now time.Time, random float64) {
 	l.limit = 1
 	if n > 1 {
-		if after, ok := asRetry(err); ok {
+		if after, ok := loop.Asked(err); ok {
 			l.retryAt = now.Add(after)
 		}
 		return
@@ -112,11 +107,11 @@ func (l *lane) failure(err error, n int, rec *event.Record, now time.Time, rando
 	}
 	l.failed++
 	l.head = rec.Offset
-	pause, more := l.policy.retry.next(l.failed, now.Sub(l.since), random, err)
+	pause, more := l.Policy.Retry.Next(l.failed, now.Sub(l.since), random, err)
 	switch {
-	case more && !permanent(err):
-	case l.policy.on(rec.Type) == block:
-		pause = l.policy.retry.longest(random, err)
+	case more && !loop.Permanent(err):
+	case l.Policy.On(rec.Type) == loop.Block:
+		pause = l.Policy.Retry.Longest(random, err)
 		l.blocked = true
 	default:
 		l.given, pause = err, 0
@@ -132,7 +127,7 @@ type shaped struct {
 
 // shape runs the lane's stages over records. Failed ones are told by fail, the
 // others are yielded in order. An error of a stage itself fails the batch.
-func (l *lane) shape(ctx context.Context, recs []event.Record, c *counters, out []shaped, fail func(parent int, err error)) ([]shaped, error) {
+func (l *lane) shape(ctx context.Context, recs []event.Record, c *loop.Counters, out []shaped, fail func(parent int, err error)) ([]shaped, error) {
 	in := make([]event.Event, len(recs))
 	parents := make([]int, len(recs))
 	for i := range recs {
@@ -163,43 +158,11 @@ func (l *lane) shape(ctx context.Context, recs []event.Record, c *counters, out 
 				in, up = append(in, r.Event), append(up, parents[r.Parent])
 			}
 		}
-		c.drop(l.laneDef.stages[s].drop, dropped+len(parents)-seen)
+		c.Drop(l.Lane.Stages[s].Drop, dropped+len(parents)-seen)
 		parents = up
 	}
 	return out, nil
 }
-
-// origin is where the bytes of a record first stood, as "topic/queue/offset".
-func (r *Runtime) origin(rec *event.Record) string {
-	if o, ok := ext(&rec.Event, event.ExtOrigin); ok {
-		return o
-	}
-	topic := rec.Topic
-	if ref := rec.Origin; ref.Topic != 0 {
-		if name, ok := r.topics.Load().byID[ref.Topic]; ok {
-			topic = name
-		} else {
-			topic = "#" + strconv.FormatUint(ref.Topic, 10)
-		}
-		return topic + "/" + strconv.Itoa(ref.Queue) + "/" + strconv.FormatInt(ref.Offset, 10)
-	}
-	return topic + "/" + strconv.Itoa(rec.Queue) + "/" + strconv.FormatInt(rec.Offset, 10)
-}
-
-// maxHops ends what slips through the check for cycles of rules.
-const maxHops = 16
-
-// hopsOf is how many rules brought an event from topic to topic so far.
-func hopsOf(e *event.Event) int {
-	if len(e.Ext) == 0 {
-		return 0
-	}
-	s, _ := ext(e, event.ExtHops)
-	n, _ := strconv.Atoi(s) // absent = 0
-	return n
-}
-
-var errHops = errors.New("the event passed 16 rules from topic to topic: look for rules that feed each other in a circle")
 
 // marked is an event on its way from rec into another topic: it says where it
 // first stood and counts its way.
@@ -207,7 +170,7 @@ func marked(e *event.Event, origin string, hops int) event.Event {
 	out := *e
 	out.Ext = make([]event.Attr, 0, len(e.Ext)+2)
 	for _, a := range e.Ext {
-		if !event.Reserved(a.Name) && a.Name != extRedrive {
+		if !event.Reserved(a.Name) && a.Name != letters.ExtRedrive {
 			out.Ext = append(out.Ext, a)
 		}
 	}

@@ -1,4 +1,4 @@
-package workers
+package loop
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"millrace/connectors"
 )
 
-// state is a component's store. What it puts waits until the loop takes it into
+// State is a component's store. What it puts waits until the loop takes it into
 // a batch; the component itself sees it at once.
-type state struct {
+type State struct {
 	client bus.Client
 	space  string
 
@@ -23,14 +23,14 @@ type state struct {
 	taken []map[string][]byte // in batches not stored yet, oldest first
 }
 
-var _ connectors.State = (*state)(nil)
+var _ connectors.State = (*State)(nil)
 
-func newState(client bus.Client, space string) *state {
-	return &state{client: client, space: space, fresh: map[string][]byte{}}
+func NewState(client bus.Client, space string) *State {
+	return &State{client: client, space: space, fresh: map[string][]byte{}}
 }
 
 // Get returns the latest value of a key.
-func (s *state) Get(ctx context.Context, key string) ([]byte, bool, error) {
+func (s *State) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	if v, known := s.pending(key); known {
 		return v, v != nil, nil
 	}
@@ -42,7 +42,7 @@ func (s *state) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	return recs[0].Data, true, nil
 }
 
-func (s *state) pending(key string) (v []byte, known bool) {
+func (s *State) pending(key string) (v []byte, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v, known = s.fresh[key]; known {
@@ -57,7 +57,7 @@ func (s *state) pending(key string) (v []byte, known bool) {
 }
 
 // Put sets a key; the value joins the next batch.
-func (s *state) Put(key string, value []byte) {
+func (s *State) Put(key string, value []byte) {
 	if value == nil {
 		value = []byte{}
 	}
@@ -67,14 +67,14 @@ func (s *state) Put(key string, value []byte) {
 }
 
 // Delete removes a key with the next batch.
-func (s *state) Delete(key string) {
+func (s *State) Delete(key string) {
 	s.mu.Lock()
 	s.fresh[key] = nil
 	s.mu.Unlock()
 }
 
 // Scan yields the entries whose key starts with prefix, by key.
-func (s *state) Scan(ctx context.Context, prefix string) iter.Seq2[connectors.Entry, error] {
+func (s *State) Scan(ctx context.Context, prefix string) iter.Seq2[connectors.Entry, error] {
 	return func(yield func(connectors.Entry, error) bool) {
 		s.mu.Lock()
 		over := map[string][]byte{}
@@ -97,7 +97,7 @@ func (s *state) Scan(ctx context.Context, prefix string) iter.Seq2[connectors.En
 			}
 			return true
 		}
-		for rec, err := range scan(ctx, s.client, bus.TopicState, s.space+"/"+prefix) {
+		for rec, err := range Scan(ctx, s.client, bus.TopicState, s.space+"/"+prefix) {
 			if err != nil {
 				yield(connectors.Entry{}, err)
 				return
@@ -117,8 +117,8 @@ func (s *state) Scan(ctx context.Context, prefix string) iter.Seq2[connectors.En
 	}
 }
 
-// take returns what was put since the last take, as part of a batch.
-func (s *state) take() []bus.Keyed {
+// Take returns what was put since the last take, as part of a batch.
+func (s *State) Take() []bus.Keyed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.fresh) == 0 {
@@ -133,8 +133,8 @@ func (s *state) take() []bus.Keyed {
 	return keyed
 }
 
-// stored says that the oldest batch taken is durable.
-func (s *state) stored() {
+// Stored says that the oldest batch taken is durable.
+func (s *State) Stored() {
 	s.mu.Lock()
 	s.taken = s.taken[1:]
 	s.mu.Unlock()

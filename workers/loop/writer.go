@@ -1,24 +1,25 @@
-package workers
+package loop
 
 import (
 	"millrace/bus"
 	"millrace/bus/event"
 )
 
-// writer gathers events and links per topic and keeps its memory between batches.
-type writer struct {
+// Writer gathers events and links per topic and keeps its memory between batches.
+type Writer struct {
 	list []bus.Write
 	n    int // in use
 	last int
 }
 
-func (w *writer) reset() {
+// Reset begins a new batch.
+func (w *Writer) Reset() {
 	w.list = w.list[:cap(w.list)]
 	w.n, w.last = 0, 0
 }
 
 // at is the write of a topic.
-func (w *writer) at(topic string) *bus.Write {
+func (w *Writer) at(topic string) *bus.Write {
 	if w.last < w.n && w.list[w.last].Topic == topic {
 		return &w.list[w.last]
 	}
@@ -38,18 +39,19 @@ func (w *writer) at(topic string) *bus.Write {
 	return x
 }
 
-// event is a new event of the topic's write, to be filled at once.
-func (w *writer) event(topic string) *event.Event {
+// Event is a new event of the topic's write, to be filled at once.
+func (w *Writer) Event(topic string) *event.Event {
 	x := w.at(topic)
 	x.Events = append(x.Events, event.Event{})
 	return &x.Events[len(x.Events)-1]
 }
 
-// link is a new link of the topic's write, to be filled at once.
-func (w *writer) link(topic string) *bus.Link {
+// Link is a new link of the topic's write, to be filled at once.
+func (w *Writer) Link(topic string) *bus.Link {
 	x := w.at(topic)
 	x.Links = append(x.Links, bus.Link{})
 	return &x.Links[len(x.Links)-1]
 }
 
-func (w *writer) used() []bus.Write { return w.list[:w.n] }
+// Used are the writes of the batch.
+func (w *Writer) Used() []bus.Write { return w.list[:w.n] }
