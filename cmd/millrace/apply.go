@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -80,5 +81,8 @@ func locate(err error, resources []resource) error {
 	if _, scanErr := fmt.Sscanf(e.Field, "resources[%d]", &i); scanErr != nil || i < 0 || i >= len(resources) {
 		return err
 	}
-	return fmt.Errorf("%s: %s %s: %w", resources[i].where, resources[i].Kind, resources[i].Name, err)
+	within := *e
+	within.Field = strings.TrimPrefix(e.Field, fmt.Sprintf("resources[%d].", i))
+	within.Message = strings.TrimPrefix(e.Message, fmt.Sprintf("resources[%d].", i))
+	return fmt.Errorf("%s: %s %s: %w", resources[i].where, resources[i].Kind, resources[i].Name, &within)
 }

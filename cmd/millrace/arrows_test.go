@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,29 +21,34 @@ import (
 // arrows lists, for each package, which packages of ours it may import outside
 // its tests. Arrows run downwards only. A "/*" stands for each package below.
 var arrows = map[string][]string{
-	"bus/event":          {},
-	"bus/vfs":            {},
-	"bus/group":          {},
-	"bus/commitlog":      {"bus/vfs"},
-	"bus/index":          {},
-	"bus/frame":          {"bus/event", "bus/index"},
-	"bus/watch":          {"bus/index"},
-	"bus":                {"bus/event", "bus/vfs", "bus/group", "bus/commitlog", "bus/index", "bus/frame", "bus/watch"},
-	"bus/table":          {"bus", "bus/event"},
-	"bus/bustest":        {"bus", "bus/event"},
-	"schemas/spec":       {},
-	"rules/pattern":      {"bus/event"},
-	"rules/exprs":        {"bus/event"},
-	"transforms":         {"bus/event", "schemas/spec", "rules/pattern", "rules/exprs"},
-	"rules":              {"bus/event", "transforms", "rules/pattern", "rules/exprs"},
-	"connectors":         {"bus/event", "schemas/spec"},
+	"bus/event":     {},
+	"bus/vfs":       {},
+	"bus/group":     {},
+	"bus/commitlog": {"bus/vfs"},
+	"bus/index":     {},
+	"bus/frame":     {"bus/event", "bus/index"},
+	"bus/watch":     {"bus/index"},
+	"bus":           {"bus/event", "bus/vfs", "bus/group", "bus/commitlog", "bus/index", "bus/frame", "bus/watch"},
+	"bus/table":     {"bus", "bus/event"},
+	"bus/bustest":   {"bus", "bus/event"},
+	"schemas/spec":  {},
+	"rules/pattern": {"bus/event"},
+	"rules/exprs":   {"bus/event"},
+	"transforms":    {"bus/event", "schemas/spec", "rules/pattern", "rules/exprs"},
+	"rules":         {"bus/event", "transforms", "rules/pattern", "rules/exprs"},
+	"connectors":    {"bus/event", "schemas/spec"},
+	// A connector, and connectorstest.
 	"connectors/*":       {"connectors", "bus/event", "schemas/spec"},
 	"connectors/builtin": {"connectors", "connectors/*"},
-	"workers":            {"bus", "bus/event", "bus/table", "rules", "transforms", "connectors", "schemas/spec"},
+	"workers/loop":       {"bus", "bus/event", "transforms", "connectors"},
+	"workers/letters":    {"bus", "bus/event", "workers/loop"},
+	"workers/deliver":    {"bus", "bus/event", "transforms", "connectors", "workers/loop", "workers/letters"},
+	"workers":            {"bus", "bus/event", "bus/table", "rules", "transforms", "connectors", "schemas/spec", "workers/*"},
 	"api":                {"*"},
-	"api/rest":           {"*"},
-	"api/connect":        {"*"},
-	"api/rpc":            {"bus", "bus/event", "api/rpc/*"},
+	"api/rest":           {"bus", "bus/event", "schemas/spec"},
+	"api/desired":        {"api/rest", "bus", "bus/event", "bus/table", "rules", "transforms", "connectors", "schemas/spec", "workers", "workers/*"},
+	"api/connect":        {"api/rest", "api/desired", "bus", "connectors", "schemas/spec", "workers", "workers/*"},
+	"api/rpc":            {"bus", "bus/event"},
 	"cmd/millrace":       {"*"},
 	"scripts/testsum":    {},
 }
@@ -53,23 +60,24 @@ var outside = map[string][]string{
 	"github.com/cespare/xxhash/v2":        {"bus"},
 	"github.com/cockroachdb/pebble/v2":    {"bus/index"},
 	"github.com/expr-lang/expr":           {"rules/exprs"},
+	"github.com/google/go-cmp":            {"bus/bustest"},
 	"github.com/labstack/echo/v4":         {"api"},
 	"github.com/prometheus/client_golang": {"api"},
 	"github.com/schollz/progressbar/v3":   {"cmd/millrace"},
 	"github.com/spf13/cobra":              {"cmd/millrace"},
-	"github.com/tidwall/gjson":            {"cmd/millrace", "transforms", "rules/*", "connectors/*"},
-	"github.com/tidwall/sjson":            {"transforms"},
+	"github.com/tidwall/gjson":            {"cmd/millrace", "rules/exprs", "connectors/*"},
 	"go.yaml.in/yaml/v4":                  {"cmd/millrace"},
 	"golang.org/x/sync":                   {"*"},
-	"golang.org/x/sys":                    {"connectors/file"},
-	"google.golang.org/grpc":              {"api/rpc", "api/rpc/*"},
-	"google.golang.org/protobuf":          {"api/rpc", "api/rpc/*"},
+	"go.uber.org/goleak":                  {"connectors/connectorstest"},
+	"golang.org/x/sys":                    {"bus/vfs", "connectors/file"},
+	"google.golang.org/grpc":              {"api/rpc", "cmd/millrace"},
 }
 
 const (
 	module        = "millrace"
 	fileLines     = 400
 	packageLines  = 3000
+	invariants    = 11
 	generatedMark = "// Code generated "
 )
 
@@ -77,7 +85,9 @@ const (
 type source struct {
 	imports    map[string]string // path → a file that imports it
 	documented bool
+	invariants []int // cited
 	lines      int
+	long       []string // files over fileLines
 }
 
 func TestArrows(t *testing.T) {
@@ -120,6 +130,9 @@ func TestShape(t *testing.T) {
 		if !s.documented {
 			t.Errorf("package %s has no package comment: say in doc.go what it is for", pkg)
 		}
+		for _, file := range s.long {
+			t.Errorf("%s, more than %d: part it", file, fileLines)
+		}
 		if s.lines > packageLines {
 			t.Errorf("package %s has %d lines, more than %d: part it", pkg, s.lines, packageLines)
 		}
@@ -150,6 +163,23 @@ func TestArrowsExist(t *testing.T) {
 	}
 }
 
+// TestInvariants checks that each invariant of ARCHITECTURE.md is cited where code
+// keeps it.
+func TestInvariants(t *testing.T) {
+	t.Parallel()
+	cited := make(map[int]bool)
+	for _, s := range readSources(t) {
+		for _, n := range s.invariants {
+			cited[n] = true
+		}
+	}
+	for n := 1; n <= invariants; n++ {
+		if !cited[n] {
+			t.Errorf("no code says that it keeps Invariant %d", n)
+		}
+	}
+}
+
 // matches reports whether a list of packages, "x/*" and "*" holds pkg.
 func matches(list []string, pkg string) bool {
 	return slices.ContainsFunc(list, func(p string) bool {
@@ -167,8 +197,7 @@ func outsiders(imported string) (who []string, listed bool) {
 	return nil, false
 }
 
-// readSources reads every package of the module, tests and generated files left
-// out; it fails t on a file that is too long.
+// readSources reads every package of the module, tests left out.
 func readSources(t *testing.T) map[string]*source {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -191,7 +220,7 @@ func readSources(t *testing.T) map[string]*source {
 		if err != nil {
 			return err
 		}
-		return readSource(t, filepath.ToSlash(rel), file, packages)
+		return readSource(filepath.ToSlash(rel), file, packages)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -208,8 +237,7 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-func readSource(t *testing.T, rel, file string, packages map[string]*source) error {
-	t.Helper()
+func readSource(rel, file string, packages map[string]*source) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -231,12 +259,19 @@ func readSource(t *testing.T, rel, file string, packages map[string]*source) err
 		}
 		s.imports[imported] = rel
 	}
+	for _, m := range regexp.MustCompile(`Invariants? (\d+)(?:(?:, | and )(\d+))*`).FindAllStringSubmatch(string(text), -1) {
+		for _, number := range m[1:] {
+			if n, err := strconv.Atoi(number); err == nil {
+				s.invariants = append(s.invariants, n)
+			}
+		}
+	}
 	s.documented = s.documented || parsed.Doc != nil && strings.TrimSpace(parsed.Doc.Text()) != ""
 	if !generated(parsed) {
 		n := bytes.Count(text, []byte("\n"))
 		s.lines += n
 		if n > fileLines {
-			t.Errorf("%s has %d lines, more than %d: part it", rel, n, fileLines)
+			s.long = append(s.long, fmt.Sprintf("%s has %d lines", rel, n))
 		}
 	}
 	return nil

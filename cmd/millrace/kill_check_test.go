@@ -20,13 +20,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// generatedEvents is how many events the generator makes.
-const generatedEvents = 20_000
-
 // apply makes topics, sources, sinks and rules by one document.
 func (w *world) apply(t *testing.T) {
 	t.Helper()
-	text := strings.NewReplacer("DIR", w.dir, "TARGET", w.target.server.URL, "GENERATED", strconv.Itoa(generatedEvents)).Replace(`
+	text := strings.NewReplacer("DIR", w.dir, "TARGET", w.target.server.URL, "GENERATED", strconv.Itoa(w.generated)).Replace(`
 kind: Topic
 name: orders
 spec: {queues: 4}
@@ -81,7 +78,7 @@ func (w *world) drain(t *testing.T) {
 	t.Helper()
 	n := w.node()
 	until(t, "the sources", func() bool {
-		return len(n.events(t, "generated", 0, generatedEvents-1)) == 1 && len(n.events(t, "lines", 0, int64(w.lines-1))) == 1
+		return len(n.events(t, "generated", 0, int64(w.generated-1))) == 1 && len(n.events(t, "lines", 0, int64(w.lines-1))) == 1
 	})
 	var groups []struct {
 		Name string
@@ -165,8 +162,8 @@ func (w *world) checkSources(t *testing.T) {
 		}
 		seen[r.ID] = true
 	}
-	if len(made) != generatedEvents {
-		t.Errorf("generated: %d events, want %d", len(made), generatedEvents)
+	if len(made) != w.generated {
+		t.Errorf("generated: %d events, want %d", len(made), w.generated)
 	}
 	compare(t, "the generated topic's file sink", ids(byKey(made)), ids(byKey(readFiles(t, filepath.Join(w.dir, "topic-out")))))
 

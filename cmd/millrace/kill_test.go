@@ -22,6 +22,8 @@ const (
 	killsDefault = 60
 	killBudget   = 50 * time.Second
 	killQueues   = 4
+	// At 500 a second the generator is at work for most of the time.
+	generatedPerKill = 200
 )
 
 // TestKill kills a working node with SIGKILL again and again, while sources,
@@ -42,7 +44,7 @@ func TestKill(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 
-	w := newWorld(t, seed)
+	w := newWorld(t, seed, kills*generatedPerKill)
 	w.start(t)
 	w.apply(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -88,6 +90,7 @@ func TestKill(t *testing.T) {
 type world struct {
 	dir, data string
 	seed      uint64
+	generated int // events that the generator makes
 	target    *target
 	current   atomic.Pointer[node]
 
@@ -104,10 +107,10 @@ type ack struct {
 	Offset int64  `json:"offset"`
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
+func newWorld(t *testing.T, seed uint64, generated int) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{dir: dir, data: filepath.Join(dir, "data"), seed: seed, target: newTarget(t)}
+	w := &world{dir: dir, data: filepath.Join(dir, "data"), seed: seed, generated: generated, target: newTarget(t)}
 	for _, d := range []string{"in", "rule-out", "topic-out"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)

@@ -58,7 +58,7 @@ func newRoot() *cobra.Command {
 	})
 	root.AddCommand(
 
-		newServe(),
+		newServe(), newWorker(),
 		newApply(), newGet(), newDelete(),
 		newTopic(), newGroup(), newRule(), newConnector(),
 		newProduce(), newConsume(),

@@ -23,6 +23,7 @@ const waitStop = 30 * time.Second
 // node is one `millrace serve` in a process of its own, on free ports.
 type node struct {
 	url, grpc string
+	token     string // that its clients send; "" = none
 	cmd       *exec.Cmd
 	log       *tail
 	done      chan error // gets what Wait says, once
@@ -99,7 +100,7 @@ func (n *node) wait(most time.Duration) error {
 
 // call makes one JSON request; an answer that is not a 2xx is an error.
 func (n *node) call(ctx context.Context, method, path string, in, out any) error {
-	c := &client{base: n.url, http: http.DefaultClient}
+	c := &client{base: n.url, token: n.token, http: http.DefaultClient}
 	return c.call(ctx, method, path, in, out)
 }
 
@@ -117,7 +118,7 @@ func (n *node) publish(ctx context.Context, topic string, events ...map[string]a
 	if err != nil {
 		return err
 	}
-	c := &client{base: n.url, http: http.DefaultClient}
+	c := &client{base: n.url, token: n.token, http: http.DefaultClient}
 	res, err := c.send(ctx, http.MethodPost, pathOf("topics", topic, "events"), http.Header{"Content-Type": {"application/cloudevents-batch+json"}}, body)
 	if err != nil {
 		return err

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"os"
+	"os/exec"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -19,9 +23,10 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
-			"node":  startScriptNode,
-			"stop":  stopScriptNode,
+			"exits":      exits,
+			"eventually": eventually,
+			"node":       startScriptNode,
+			"stop":       stopScriptNode,
 		},
 	})
 }
@@ -41,6 +46,33 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if status != args[0] {
 		ts.Fatalf("exit status %s, want %s", status, args[0])
+	}
+}
+
+// eventually runs "eventually REGEXP COMMAND…" again and again until what it
+// prints matches.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually REGEXP COMMAND…")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for {
+		cmd := exec.Command(args[1], args[2:]...)
+		cmd.Env = append(os.Environ(), serverEnv+"="+ts.Getenv(serverEnv))
+		out, err := cmd.CombinedOutput()
+		if err == nil && want.Match(out) {
+			ts.Logf("%s", out)
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			ts.Fatalf("waited 30 s for %s; at last %v\n%s", args[0], err, out)
+		}
 	}
 }
 

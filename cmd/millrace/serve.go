@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"millrace/api"
+	"millrace/api/rpc"
 	"millrace/bus"
 	"millrace/connectors/builtin"
 	"millrace/workers"
@@ -108,6 +112,7 @@ func serve(ctx context.Context, o serveOptions, out io.Writer) (err error) {
 	all.Go(func() error { return server.Serve(ctx, web) })
 	all.Go(func() error { return server.Run(ctx) })
 	all.Go(func() error { return hands.Run(ctx) })
+	all.Go(func() error { return serveRemote(ctx, remote, b, rpc.Options{Token: o.token, Logger: o.logger}) })
 	if _, err := fmt.Fprintf(out, "millrace ready http://%s grpc %s data %s\n", web.Addr(), remote.Addr(), data); err != nil {
 		o.logger.Warn("the line that says ready was not taken", "error", err)
 	}
@@ -118,6 +123,27 @@ func serve(ctx context.Context, o serveOptions, out io.Writer) (err error) {
 		return nil
 	}
 	return err
+}
+
+// remoteGrace is how long the calls of remote workers may take to end; most of
+// them wait for something new, and are simply made again.
+const remoteGrace = time.Second
+
+// serveRemote serves workers in other processes until ctx ends. It closes l.
+func serveRemote(ctx context.Context, l net.Listener, b bus.Client, o rpc.Options) error {
+	server := grpc.NewServer(rpc.ServerOptions(o)...)
+	rpc.NewServer(b, o).Register(server)
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve grpc on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	cut := time.AfterFunc(remoteGrace, server.Stop)
+	defer cut.Stop()
+	server.GracefulStop()
+	return <-failed
 }
 
 // workerID names this process among the workers.

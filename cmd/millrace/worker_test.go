@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestWorker lets a worker in a process of its own take its share of a sink's
+// tasks, and the node take them back when the worker is killed.
+func TestWorker(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	writeFile(t, token, "s3cret\n")
+	n := startNode(t, filepath.Join(dir, "data"), "--token-file", token)
+	n.token = "s3cret"
+
+	wrong := filepath.Join(dir, "wrong")
+	writeFile(t, wrong, "other\n")
+	out, err := exec.Command("millrace", "worker", "--join", n.grpc, "--token-file", wrong).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "token missing or wrong") {
+		t.Errorf("a worker with another token: %v\n%s", err, out)
+	}
+
+	n.must(t, http.MethodPut, "/topics/t", map[string]any{"queues": 8}, nil)
+	n.must(t, http.MethodPut, "/connectors/sink/config", map[string]string{
+		"connector.class": "file-sink", "topics": "t", "path": filepath.Join(dir, "out", "${queue}.ndjson"), "format": "ndjson",
+	}, nil)
+	worker := exec.Command("millrace", "worker", "--join", n.grpc, "--token-file", token, "--data", filepath.Join(dir, "worker"))
+	log := &tail{}
+	worker.Stderr = log
+	stdout, err := worker.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer worker.Process.Kill()
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	f := strings.Fields(line)
+	if err != nil || len(f) < 4 || f[3] != "ready" {
+		t.Fatalf("the worker said %q, %v\n%s", line, err, log)
+	}
+	id := f[2]
+
+	mine := func() int {
+		var status struct {
+			Tasks []struct {
+				State    string
+				WorkerID string `json:"worker_id"`
+			}
+		}
+		n.must(t, http.MethodGet, "/connectors/sink/status", nil, &status)
+		count := 0
+		for _, task := range status.Tasks {
+			if task.State == "RUNNING" && task.WorkerID == id {
+				count++
+			}
+		}
+		return count
+	}
+	until(t, "the worker to take some of the tasks", func() bool { return mine() > 0 })
+	send := func(from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			e := map[string]any{"specversion": "1.0", "id": strconv.Itoa(i), "source": "/s", "type": "t", "partitionkey": fmt.Sprint(i % 50), "data": i}
+			if err := n.publish(t.Context(), "t", e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	written := func(count int) func() bool {
+		return func() bool { return len(readFiles(t, filepath.Join(dir, "out"))) >= count }
+	}
+	send(0, 200)
+	until(t, "all to be written", written(200))
+
+	worker.Process.Kill()
+	worker.Wait()
+	send(200, 400)
+	until(t, "the node to take over and write the rest", written(400))
+	got := readFiles(t, filepath.Join(dir, "out"))
+	seen := make([]string, len(got))
+	for i, r := range got {
+		seen[i] = r.ID
+	}
+	slices.Sort(seen)
+	if len(seen) != 400 || len(slices.Compact(seen)) != 400 {
+		t.Errorf("%d events written, want 400, each once", len(got))
+	}
+	t.Log("counterpart: a worker in a process of its own, killed with SIGKILL")
+}
