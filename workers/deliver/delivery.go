@@ -71,20 +71,18 @@ func (d *Unit) Run(ctx context.Context, t *loop.Task) error {
 // session opens the target and delivers from the stored checkpoints on.
 func (d *delivery) session(ctx context.Context, parking bool) error {
 	d.state = loop.NewState(d.client, d.t.Group)
-	d.parks = nil
-	if parking {
-		var own []string
-		for _, l := range d.lanes {
-			own = append(own, l.slot)
-		}
-		d.parks = letters.NewParks(d.client, d.t.Group, own)
-	}
 	d.w.Reset()
 	d.settled()
+	own := map[string]uint64{}
 	for _, l := range d.lanes {
 		if err := d.prepare(ctx, l); err != nil {
 			return err
 		}
+		own[l.slot] = l.id
+	}
+	d.parks = nil
+	if parking {
+		d.parks = letters.NewParks(d.client, d.t.Group, own)
 	}
 	if d.open == nil {
 		return d.loop(ctx)

@@ -3,7 +3,6 @@ package letters
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"millrace/bus"
@@ -17,7 +16,7 @@ import (
 type Parks struct {
 	client bus.Client
 	space  string
-	own    []string                    // slots that only this task parks
+	own    map[string]uint64           // slots that only this task parks → their topic's incarnation
 	loaded map[string]map[string]*Park // slot → key
 	fresh  []bus.Keyed
 }
@@ -26,11 +25,13 @@ type Parks struct {
 // follows in the same round follows it back.
 type Park struct {
 	Round string `json:"round"`
+	Topic uint64 `json:"topic,omitempty"` // incarnation of the slot's topic
 	saved bool
 }
 
-// NewParks makes the parks of a group; own are the slots of the task.
-func NewParks(client bus.Client, group string, own []string) *Parks {
+// NewParks makes the parks of a group; own are the slots of the task, with their
+// topic's incarnation: what was parked in an earlier one is forgotten.
+func NewParks(client bus.Client, group string, own map[string]uint64) *Parks {
 	return &Parks{client: client, space: "park/" + group, own: own, loaded: map[string]map[string]*Park{}}
 }
 
@@ -41,7 +42,8 @@ func (p *Parks) Get(ctx context.Context, slot, key string) (*Park, error) {
 		return nil, err
 	}
 	known := m[key]
-	if known != nil && !known.saved || known == nil && slices.Contains(p.own, slot) {
+	_, own := p.own[slot]
+	if known != nil && !known.saved || known == nil && own {
 		return known, nil
 	}
 	// Another task may have seen its last letter delivered.
@@ -68,7 +70,10 @@ func (p *Parks) load(ctx context.Context, slot string) (map[string]*Park, error)
 		if err != nil {
 			return nil, err
 		}
-		m[strings.TrimPrefix(rec.Key, prefix)] = parkFrom(rec.Data)
+		k := parkFrom(rec.Data)
+		if id, own := p.own[slot]; !own || k.Topic == id {
+			m[strings.TrimPrefix(rec.Key, prefix)] = k
+		}
 	}
 	p.loaded[slot] = m
 	return m, nil
@@ -84,7 +89,10 @@ func parkFrom(data []byte) *Park {
 
 // Set parks a key with the next batch. The slot was asked for with Get before.
 func (p *Parks) Set(slot, key, round string) {
-	k := &Park{Round: round}
+	k := &Park{Round: round, Topic: p.own[slot]}
+	if old := p.loaded[slot][key]; old != nil && k.Topic == 0 {
+		k.Topic = old.Topic
+	}
 	data, _ := json.Marshal(k) // always encodes
 	p.loaded[slot][key] = k
 	p.fresh = append(p.fresh, bus.Keyed{Space: p.space, Key: slot + "/" + key, Value: data})
