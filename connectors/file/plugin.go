@@ -6,10 +6,8 @@ import "millrace/connectors"
 func Plugin() connectors.Plugin {
 	source := connectors.SourceOf(openSource)
 	source.Guarantee = "Exactly once into the topic: a file's position is stored with its events."
-	source.Aliases = []string{"org.apache.kafka.connect.file.FileStreamSourceConnector"}
 	sink := connectors.SinkOf(openSink)
 	sink.Guarantee = "Exactly once, in order per queue: offsets are kept beside the data, and what is not covered by them is cut off when the sink opens."
-	sink.Aliases = []string{"org.apache.kafka.connect.file.FileStreamSinkConnector"}
 	return connectors.Plugin{
 		Name:    "file",
 		Summary: "Files: NDJSON, CSV, text lines and whole documents, followed as they grow and rotate.",
@@ -56,7 +54,7 @@ Nobody else may append to the current file: what was added is cut off.
 All queues, and all topics if the path does not hold ` + "`${topic}`" + `, go to one file: sinks append in turn under a lock (` + "`.<name>.lock`" + `), also from several processes of one
 machine. Workers on several machines need ` + "`${queue}`" + ` in the path, or a file system whose flock works across machines. The order within a queue is kept.
 
-With ` + "`rotate.bytes` or `rotate.interval`" + ` a full file is renamed to <name>-<time it was begun, UTC>-<number><extension> and a new one is begun when more comes.
+With ` + "`rotate.bytes` or `rotate.interval`" + ` a full file is renamed to ` + "`<name>-<time it was begun>-<number><extension>`" + ` (20260131T093000Z, in UTC) and a new one is begun when more comes.
 
 An event that csv refuses (no JSON object, a tombstone, a field that is no column) is failed alone; should the process die before what its onError says is stored, events after it in its batch are written twice.
 `

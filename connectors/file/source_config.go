@@ -28,7 +28,7 @@ type sourceConfig struct {
 	Subject     string        `json:"subject" doc:"The events' subject; a document's is its path." spec:"group=Events"`
 	Key         string        `json:"key" doc:"Path of the field in the data that is the event's key, such as order.id or items[0].sku; a document's key is its path." spec:"group=Events"`
 	Delimiter   string        `json:"csv.delimiter" doc:"What separates fields: one character or tab. Default a comma, and a tab for .tsv." spec:"group=CSV"`
-	Header      bool          `json:"csv.header" doc:"Whether the first record names the columns; false: they are column_1, column_2 …" default:"true" spec:"group=CSV"`
+	Header      bool          `json:"csv.header" doc:"Whether the first record names the columns; false: they are column_1, column_2 and so on." default:"true" spec:"group=CSV"`
 	MaxLine     spec.Bytes    `json:"max.line.bytes" doc:"The longest line or CSV record; a longer one is a failure and skipped." default:"16MiB" spec:"min=64,max=64MiB,group=Limits"`
 	MaxDocument spec.Bytes    `json:"max.document.bytes" doc:"The largest document; a larger one is a failure." default:"64MiB" spec:"min=1,max=64MiB,group=Limits"`
 }

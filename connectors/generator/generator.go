@@ -196,15 +196,16 @@ func (s *source) event(buf []byte) (event.Event, []byte) {
 	return e, buf
 }
 
-// pad puts a field before the closing brace of the object that begins at start.
+// pad puts a field of missing bytes before the closing brace of the object that
+// begins at start.
 func pad(buf []byte, start, missing int) []byte {
-	const field = `"padding":""`
+	field := `,"padding":"`
 	buf = bytes.TrimRight(buf, " \t\r\n")
 	buf = buf[:len(buf)-1]
-	if len(bytes.TrimSpace(buf[start:])) > len("{") {
-		buf = append(buf, ',')
+	if len(bytes.TrimSpace(buf[start:])) == len("{") {
+		field = field[1:]
 	}
-	buf = append(buf, field[:len(field)-1]...)
+	buf = append(buf, field...)
 	buf = append(buf, bytes.Repeat([]byte("x"), max(0, missing-len(field)-1))...)
 	return append(buf, `"}`...)
 }
