@@ -19,6 +19,7 @@ func TestClient(t *testing.T) {
 
 // openMem opens a bus on disks in memory, with everything that waits made short.
 func openMem(t *testing.T) bustest.Harness {
+	t.Helper()
 	o := bus.Options{
 		FS: new(vfs.Mem), ViewsFS: pebblevfs.NewMem(),
 		SegmentBytes: 1 << 20, MaxEvent: 1 << 20, SyncInterval: 20 * time.Millisecond,
@@ -26,6 +27,7 @@ func openMem(t *testing.T) bustest.Harness {
 	}
 	var b *bus.Bus
 	open := func(t *testing.T) bus.Client {
+		t.Helper()
 		if b != nil {
 			if err := b.Close(); err != nil {
 				t.Fatal(err)

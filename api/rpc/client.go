@@ -7,17 +7,18 @@ import (
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
+	"millrace/bus"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
-
-	"millrace/bus"
+	"google.golang.org/grpc/status"
 )
 
 // pingEvery is how often an idle connection is tried, so that one that is dead
@@ -32,6 +33,9 @@ const (
 	lastPause  = 200 * time.Millisecond
 	lastRedial = 2 * time.Second
 )
+
+// maxOdd is how often one call takes a broken answer for a lost connection.
+const maxOdd = 20
 
 // Client is a bus.Client whose broker is another process. A call that loses the
 // connection is tried again until its context ends. All methods may be called from many goroutines.
@@ -94,6 +98,7 @@ func invoke[A any, P interface {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.o.Token)
 	}
 	var lost error
+	odd := 0
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if err := ctx.Err(); err != nil {
 			return nil, giveUp(method, err, lost)
@@ -110,11 +115,14 @@ func invoke[A any, P interface {
 		if c.closed.Load() {
 			return nil, fmt.Errorf("rpc %s: %w", method, bus.ErrClosed)
 		}
+		if status.Code(err) == codes.Internal {
+			odd++
+		}
 		err = restore(ctx, err, trailer)
 		switch {
 		case ctx.Err() != nil:
 			return nil, giveUp(method, err, lost)
-		case !errors.Is(err, errLost):
+		case !errors.Is(err, errLost) || odd == maxOdd:
 			return nil, err
 		}
 		lost = err

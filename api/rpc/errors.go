@@ -4,13 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"millrace/bus"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
-	"millrace/bus"
 )
 
 // ErrToken says that the server wants another token than this client has.
@@ -26,30 +25,34 @@ const detailKey = "millrace-error-bin"
 
 // kinds are the errors that keep their identity over the wire. The first that
 // an error wraps is its kind.
-var kinds = []struct {
+func kinds() []kind {
+	return []kind{
+		{"unknown", bus.ErrUnknown, codes.Unknown},
+		{"no_topic", bus.ErrNoTopic, codes.NotFound},
+		{"conflict", bus.ErrConflict, codes.AlreadyExists},
+		{"in_use", bus.ErrInUse, codes.FailedPrecondition},
+		{"invalid", bus.ErrInvalid, codes.InvalidArgument},
+		{"fenced", bus.ErrFenced, codes.Aborted},
+		{"no_member", bus.ErrNoMember, codes.NotFound},
+		{"too_large", bus.ErrTooLarge, codes.ResourceExhausted},
+		{"unsupported", bus.ErrUnsupported, codes.Unimplemented},
+		{"corrupt", bus.ErrCorrupt, codes.DataLoss},
+		{"full", bus.ErrFull, codes.ResourceExhausted},
+		{"closed", bus.ErrClosed, codes.Unavailable},
+		{"deadline", context.DeadlineExceeded, codes.DeadlineExceeded},
+		{"canceled", context.Canceled, codes.Canceled},
+	}
+}
+
+type kind struct {
 	name string
 	err  error
 	code codes.Code
-}{
-	{"unknown", bus.ErrUnknown, codes.Unknown},
-	{"no_topic", bus.ErrNoTopic, codes.NotFound},
-	{"conflict", bus.ErrConflict, codes.AlreadyExists},
-	{"in_use", bus.ErrInUse, codes.FailedPrecondition},
-	{"invalid", bus.ErrInvalid, codes.InvalidArgument},
-	{"fenced", bus.ErrFenced, codes.Aborted},
-	{"no_member", bus.ErrNoMember, codes.NotFound},
-	{"too_large", bus.ErrTooLarge, codes.ResourceExhausted},
-	{"unsupported", bus.ErrUnsupported, codes.Unimplemented},
-	{"corrupt", bus.ErrCorrupt, codes.DataLoss},
-	{"full", bus.ErrFull, codes.ResourceExhausted},
-	{"closed", bus.ErrClosed, codes.Unavailable},
-	{"deadline", context.DeadlineExceeded, codes.DeadlineExceeded},
-	{"canceled", context.Canceled, codes.Canceled},
 }
 
 // detail is an error on the wire.
 type detail struct {
-	Kind string `json:"kind,omitempty"` // of kinds; "" = a fault of the machine
+	Kind string `json:"kind,omitempty"` // one of kinds; "" = a fault of the machine
 	Text string `json:"text"`           // the whole error
 	// The fields of the *bus.Error in it, if there is one.
 	Bus   bool   `json:"bus,omitempty"`
@@ -71,7 +74,7 @@ func (e *remoteError) Unwrap() error { return e.cause }
 func fail(ctx context.Context, err error) error {
 	d := detail{Text: err.Error()}
 	code := codes.Internal
-	for _, k := range kinds {
+	for _, k := range kinds() {
 		if errors.Is(err, k.err) {
 			d.Kind, code = k.name, k.code
 			break
@@ -100,7 +103,7 @@ func restore(ctx context.Context, err error, trailer metadata.MD) error {
 		}
 	}
 	s := status.Convert(err)
-	switch s.Code() {
+	switch s.Code() { //nolint:exhaustive // all others are the transport's
 	case codes.Unauthenticated:
 		return &remoteError{text: s.Message(), cause: ErrToken}
 	case codes.Unimplemented:
@@ -114,22 +117,22 @@ func restore(ctx context.Context, err error, trailer metadata.MD) error {
 }
 
 func (d *detail) error(ctx context.Context) error {
-	var kind error
-	for _, k := range kinds {
+	var is error
+	for _, k := range kinds() {
 		if k.name == d.Kind {
-			kind = k.err
+			is = k.err
 		}
 	}
 	switch {
-	case errors.Is(kind, bus.ErrClosed), errors.Is(kind, context.Canceled):
+	case errors.Is(is, bus.ErrClosed), errors.Is(is, context.Canceled):
 		// The server is going down; one that comes up takes over.
 		return &remoteError{text: d.Text, cause: errLost}
-	case errors.Is(kind, context.DeadlineExceeded):
+	case errors.Is(is, context.DeadlineExceeded):
 		return ended(ctx)
 	}
 	if d.Bus {
-		e := &bus.Error{Kind: kind, Thing: d.Thing, Field: d.Field, Msg: d.Msg}
-		if kind == nil {
+		e := &bus.Error{Kind: is, Thing: d.Thing, Field: d.Field, Msg: d.Msg}
+		if is == nil {
 			e.Kind = errors.New(d.Text)
 		}
 		if e.Error() == d.Text {
@@ -137,7 +140,7 @@ func (d *detail) error(ctx context.Context) error {
 		}
 		return &remoteError{text: d.Text, cause: e}
 	}
-	return &remoteError{text: d.Text, cause: kind}
+	return &remoteError{text: d.Text, cause: is}
 }
 
 // ended is for a call that the other side ended because time was up: ours is

@@ -3,17 +3,16 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"millrace/api/rpc"
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/bus/vfs"
 	"sync"
 	"testing"
 	"time"
 
 	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
-
-	"millrace/api/rpc"
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/bus/vfs"
 )
 
 // lossy is a bus whose answers are lost: after each of the next few calls that

@@ -4,11 +4,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"maps"
-	"slices"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
+	"slices"
+	"time"
 )
 
 // appendRequest is a bus.Batch.

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
+	"time"
 )
 
 // call is invoke for small requests.
@@ -91,11 +90,11 @@ func (c *Client) Append(ctx context.Context, b bus.Batch) ([]bus.Appended, error
 }
 
 // Read implements bus.Client.
-func (c *Client) Read(ctx context.Context, from []bus.Cursor, max bus.Limit) ([]event.Record, error) {
-	end := time.Now().Add(max.Wait)
+func (c *Client) Read(ctx context.Context, from []bus.Cursor, limit bus.Limit) ([]event.Record, error) {
+	end := time.Now().Add(limit.Wait)
 	a, err := invoke[records](ctx, c, "Read", func() message {
-		q := &readRequest{from: from, max: max}
-		if max.Wait > 0 { // what earlier tries waited counts
+		q := &readRequest{from: from, max: limit}
+		if limit.Wait > 0 { // what earlier tries waited counts
 			q.max.Wait = time.Until(end)
 		}
 		return q

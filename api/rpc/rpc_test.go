@@ -2,29 +2,32 @@ package rpc_test
 
 import (
 	"math/rand/v2"
+	"millrace/api/rpc"
+	"millrace/bus"
+	"millrace/bus/bustest"
+	"millrace/bus/vfs"
 	"net"
 	"testing"
 	"time"
 
 	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 	"google.golang.org/grpc"
-
-	"millrace/api/rpc"
-	"millrace/bus"
-	"millrace/bus/bustest"
-	"millrace/bus/vfs"
 )
 
 // TestClient runs the conformance suite of every bus.Client over a socket.
 func TestClient(t *testing.T) {
 	t.Parallel()
-	bustest.Run(t, func(t *testing.T) bustest.Harness { return open(t, 0) })
+	bustest.Run(t, func(t *testing.T) bustest.Harness {
+		t.Helper()
+		return open(t, 0)
+	})
 }
 
 // TestClientCut does so while connections are cut at random, in mid-call.
 func TestClientCut(t *testing.T) {
 	t.Parallel()
 	bustest.Run(t, func(t *testing.T) bustest.Harness {
+		t.Helper()
 		seed := rand.Uint64() | 1
 		t.Logf("proxy seed %d", seed)
 		return open(t, seed)
@@ -43,6 +46,7 @@ func open(t *testing.T, seed uint64) bustest.Harness {
 	var b *bus.Bus
 	var stop func()
 	start := func(t *testing.T) {
+		t.Helper()
 		var err error
 		if b, err = bus.Open("data", o); err != nil {
 			t.Fatal(err)
@@ -52,6 +56,7 @@ func open(t *testing.T, seed uint64) bustest.Harness {
 		p.to(addr)
 	}
 	end := func(t *testing.T) {
+		t.Helper()
 		stop()
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -63,6 +68,7 @@ func open(t *testing.T, seed uint64) bustest.Harness {
 	return bustest.Harness{
 		Client: c, Lease: o.Lease, MaxEvent: int(o.MaxEvent),
 		Reopen: func(t *testing.T) bus.Client {
+			t.Helper()
 			end(t)
 			start(t)
 			return c

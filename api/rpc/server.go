@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"log/slog"
+	"millrace/bus"
 	"strings"
 	"time"
 
@@ -15,8 +16,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-
-	"millrace/bus"
 )
 
 const service = "millrace.rpc.v1.Bus"

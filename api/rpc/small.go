@@ -1,9 +1,8 @@
 package rpc
 
 import (
-	"time"
-
 	"millrace/bus"
+	"time"
 )
 
 // The small messages, as JSON. Durations are nanoseconds. Once is the id of a

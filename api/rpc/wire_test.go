@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"millrace/bus"
+	"millrace/bus/event"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,9 +17,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"millrace/bus"
-	"millrace/bus/event"
 )
 
 var cmpAll = cmp.AllowUnexported(appendRequest{}, appendAnswer{}, run{}, readRequest{}, scanRequest{}, records{}, positions{})
@@ -66,7 +65,7 @@ func samples() map[string]message {
 
 // fresh is an empty message of m's type.
 func fresh(m message) message {
-	n, _ := reflect.New(reflect.TypeOf(m).Elem()).Interface().(message)
+	n, _ := reflect.TypeAssert[message](reflect.New(reflect.TypeOf(m).Elem()))
 	return n
 }
 
@@ -121,7 +120,7 @@ func TestMalformed(t *testing.T) {
 	t.Parallel()
 	for name, m := range samples() {
 		b := marshal(m)
-		for n := range len(b) {
+		for n := range b {
 			// Records have no end of their own: cut between two they are fewer.
 			if err := unmarshal(b[:n], fresh(m)); err == nil && name != "records" && name != "empty" {
 				t.Errorf("%s cut at %d of %d is taken", name, n, len(b))
@@ -171,13 +170,13 @@ func TestRecordsAreCut(t *testing.T) {
 	for i := range 10 {
 		recs = append(recs, event.Record{Topic: "t", Offset: int64(i), Stored: time.Unix(0, 0).UTC(), Event: event.Event{ID: "x", Data: make([]byte, 100)}})
 	}
-	for max, want := range map[int]int{0: 10, 1: 1, 50: 1, 450: 3, 5000: 10} {
+	for size, want := range map[int]int{0: 10, 1: 1, 50: 1, 450: 3, 5000: 10} {
 		var got records
-		if err := unmarshal(marshal(&records{recs: recs, max: max}), &got); err != nil {
+		if err := unmarshal(marshal(&records{recs: recs, max: size}), &got); err != nil {
 			t.Fatal(err)
 		}
 		if len(got.recs) != want || got.more != (want < 10) {
-			t.Errorf("max %d: %d records, more %t", max, len(got.recs), got.more)
+			t.Errorf("max %d: %d records, more %t", size, len(got.recs), got.more)
 		}
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
+	"strconv"
+	"strings"
+	"time"
 )
 
 func appendCases() []testCase {
@@ -35,7 +35,8 @@ func rich() event.Event {
 		ID: "id/1 ü", Source: "/a?b=c", Type: "t", Subject: "s 1", Time: time.Date(1969, 12, 31, 23, 59, 59, 999999999, time.UTC),
 		ContentType: "application/json; charset=utf-8", Schema: "urn:s", Key: "k\x00\xff",
 		Ext: []event.Attr{
-			{Name: "zb", Value: "true", Kind: event.Bool}, {Name: "a1", Value: "-3", Kind: event.Int},
+			{Name: "zb", Value: "true", Kind: event.Bool},
+			{Name: "a1", Value: "-3", Kind: event.Int},
 			{Name: "text", Value: "ünï\n", Kind: event.String},
 		},
 		Data: []byte("{\"a\":1}\x00\xff"),
@@ -85,7 +86,7 @@ func appendKeys(f *fixture) {
 	t := f.topic("orders", 5)
 	var batch []event.Event
 	for i := range 200 {
-		batch = append(batch, ev(fmt.Sprint(i), fmt.Sprintf("key-%d", i%20), ""))
+		batch = append(batch, ev(strconv.Itoa(i), fmt.Sprintf("key-%d", i%20), ""))
 	}
 	at := f.put("orders", batch[:100]...)
 	for _, e := range batch[100:] {
@@ -108,7 +109,8 @@ func appendKeys(f *fixture) {
 	for _, recs := range f.all(t) {
 		for _, r := range recs {
 			var n int
-			fmt.Sscan(r.ID, &n)
+			_, err := fmt.Sscan(r.ID, &n)
+			f.ok(err)
 			if prev, ok := last[r.Key]; ok && prev >= n { // Invariant 4
 				f.Fatalf("key %s: %d after %d", r.Key, n, prev)
 			}
@@ -156,7 +158,7 @@ func appendMissing(f *fixture) {
 		Writes: []bus.Write{{Topic: "orders", Events: events("e", 2)}, {Topic: "nix", Events: events("e", 1)}},
 		State:  []bus.Keyed{{Space: "s", Key: "k", Value: []byte("v")}},
 	}
-	_, err := f.c.Append(f.ctx, b)
+	_, err := f.c.Append(f.Context(), b)
 	f.refused(err, bus.ErrNoTopic, "nix")
 	f.same("nothing stored", f.bound("orders", 0), bus.Bound{})
 	f.same("no state", f.scan(bus.TopicState, "s/"), []string{})
@@ -176,15 +178,15 @@ func appendInvalid(f *fixture) {
 	for field, change := range spoil {
 		evs := events("e", 3)
 		change(&evs[2])
-		_, err := f.c.Append(f.ctx, bus.Batch{Writes: []bus.Write{{Topic: "orders", Events: evs}}})
+		_, err := f.c.Append(f.Context(), bus.Batch{Writes: []bus.Write{{Topic: "orders", Events: evs}}})
 		f.refused(err, bus.ErrInvalid, "orders", "[2]", field)
 		if e, _ := errors.AsType[*bus.Error](err); e.Field == "" {
 			f.Fatalf("%v has no field", err)
 		}
 	}
-	_, err := f.c.Append(f.ctx, bus.Batch{Writes: []bus.Write{{Topic: "latest", Events: []event.Event{ev("e", "", "x")}}}})
+	_, err := f.c.Append(f.Context(), bus.Batch{Writes: []bus.Write{{Topic: "latest", Events: []event.Event{ev("e", "", "x")}}}})
 	f.refused(err, bus.ErrInvalid, "latest", "partitionkey")
-	_, err = f.c.Append(f.ctx, bus.Batch{State: []bus.Keyed{{Space: "", Key: "k"}}})
+	_, err = f.c.Append(f.Context(), bus.Batch{State: []bus.Keyed{{Space: "", Key: "k"}}})
 	f.refused(err, bus.ErrInvalid, "state")
 	f.same("nothing stored", f.bound("orders", 0), bus.Bound{})
 }
@@ -193,8 +195,8 @@ func appendTooLarge(f *fixture) {
 	f.topic("orders", 1)
 	e := ev("big", "", "")
 	e.Data = bytes.Repeat([]byte("x"), f.h.MaxEvent+1)
-	_, err := f.c.Append(f.ctx, bus.Batch{Writes: []bus.Write{{Topic: "orders", Events: []event.Event{ev("small", "", ""), e}}}})
-	f.refused(err, bus.ErrTooLarge, "orders", "[1]", fmt.Sprint(f.h.MaxEvent))
+	_, err := f.c.Append(f.Context(), bus.Batch{Writes: []bus.Write{{Topic: "orders", Events: []event.Event{ev("small", "", ""), e}}}})
+	f.refused(err, bus.ErrTooLarge, "orders", "[1]", strconv.Itoa(f.h.MaxEvent))
 	f.same("nothing stored", f.bound("orders", 0), bus.Bound{})
 	e.Data = e.Data[:f.h.MaxEvent-4096]
 	f.put("orders", e)
@@ -207,7 +209,7 @@ func appendLargeBatch(f *fixture) {
 	const n = 5000
 	evs := make([]event.Event, n)
 	for i := range evs {
-		evs[i] = ev(fmt.Sprint(i), fmt.Sprintf("k%d", i%7), strings.Repeat("d", i%50))
+		evs[i] = ev(strconv.Itoa(i), fmt.Sprintf("k%d", i%7), strings.Repeat("d", i%50))
 	}
 	evs[17].Key = ""
 	at := f.put("orders", evs...)
@@ -227,7 +229,7 @@ func appendAsync(f *fixture) {
 	// Readers never pass what is synced, so it may take a moment.
 	var got []event.Record
 	for len(got) < 3 {
-		recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "fast", Next: int64(len(got))}}, bus.Limit{Wait: patience})
+		recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "fast", Next: int64(len(got))}}, bus.Limit{Wait: patience})
 		f.ok(err)
 		if len(recs) == 0 {
 			f.Fatal("async events never became readable")
@@ -241,7 +243,7 @@ func appendAsync(f *fixture) {
 
 func appendEnded(f *fixture) {
 	f.topic("orders", 1)
-	ctx, cancel := context.WithCancel(f.ctx)
+	ctx, cancel := context.WithCancel(f.Context())
 	cancel()
 	_, err := f.c.Append(ctx, bus.Batch{Writes: []bus.Write{{Topic: "orders", Events: events("e", 1)}}})
 	if !errors.Is(err, context.Canceled) {

@@ -4,12 +4,11 @@
 package bustest
 
 import (
+	"millrace/bus"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"millrace/bus"
 )
 
 // Harness is one fresh, empty broker under test.
@@ -45,6 +44,7 @@ func cases() []testCase {
 // parallel: open may be called from many goroutines and registers its own
 // clean-up.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
 	probe := open(t)
 	for name := range probe.Exclude {
 		if !slices.ContainsFunc(cases(), func(c testCase) bool { return matches(c.name, name) }) {

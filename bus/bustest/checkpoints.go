@@ -3,10 +3,9 @@ package bustest
 import (
 	"encoding/json"
 	"maps"
-	"slices"
-
 	"millrace/bus"
 	"millrace/bus/event"
+	"slices"
 )
 
 func checkpointCases() []testCase {
@@ -35,7 +34,7 @@ func checkpointNone(f *fixture) {
 	f.same("unknown", f.checkpoint("g", "orders/0"), bus.Saved{Next: -1})
 	_, own := f.own("g", "orders/0")
 	f.same("known but not saved", f.checkpoint("g", "orders/0"), bus.Saved{Next: -1, Epoch: own["orders/0"].Epoch})
-	pos, err := f.c.Positions(f.ctx, "g")
+	pos, err := f.c.Positions(f.Context(), "g")
 	f.ok(err)
 	f.same("positions", len(pos), 0)
 }
@@ -64,7 +63,7 @@ func checkpointFenced(f *fixture) {
 	m, own := f.own("g", "orders/0")
 	old := own["orders/0"]
 	f.save(old, 3)
-	f.ok(m.Leave(f.ctx))
+	f.ok(m.Leave(f.Context()))
 	_, own = f.own("g", "orders/0")
 	now := own["orders/0"]
 	if now.Epoch <= old.Epoch {
@@ -81,7 +80,7 @@ func checkpointFenced(f *fixture) {
 			b.ID = name
 			b.Writes = []bus.Write{{Topic: "out", Events: events("e", 1)}}
 			b.State = []bus.Keyed{{Space: "s", Key: "k", Value: []byte("v")}}
-			_, err := f.c.Append(f.ctx, b)
+			_, err := f.c.Append(f.Context(), b)
 			f.refused(err, bus.ErrFenced, "g", "orders/0")
 		}
 	}
@@ -101,7 +100,7 @@ func checkpointRetry(f *fixture) {
 		Saves: []bus.Checkpoint{{Owner: own["orders/0"], Next: 1}},
 	}
 	first := f.append(b)
-	f.ok(m.Leave(f.ctx))
+	f.ok(m.Leave(f.Context()))
 	_, own = f.own("g", "orders/0")
 	f.save(own["orders/0"], 5)
 	f.same("the answer of the first try", f.append(b), first)
@@ -135,7 +134,7 @@ func checkpointPositions(f *fixture) {
 	}
 	check := func(want map[string]json.RawMessage) {
 		f.Helper()
-		got, err := f.c.Positions(f.ctx, "connect-src")
+		got, err := f.c.Positions(f.Context(), "connect-src")
 		f.ok(err)
 		f.same("positions", got, want)
 	}
@@ -148,9 +147,9 @@ func checkpointPositions(f *fixture) {
 	save("0", map[string]json.RawMessage{"a": nil, "never": nil})
 	check(map[string]json.RawMessage{odd: b, "c": a})
 
-	_, err := f.c.Append(f.ctx, bus.Batch{Saves: []bus.Checkpoint{{Owner: own["0"], Positions: map[string]json.RawMessage{"a": json.RawMessage(`{`)}}}})
+	_, err := f.c.Append(f.Context(), bus.Batch{Saves: []bus.Checkpoint{{Owner: own["0"], Positions: map[string]json.RawMessage{"a": json.RawMessage(`{`)}}}})
 	f.refused(err, bus.ErrInvalid, "connect-src", "a")
-	other, err := f.c.Positions(f.ctx, "connect-sr")
+	other, err := f.c.Positions(f.Context(), "connect-sr")
 	f.ok(err)
 	f.same("of another group", len(other), 0)
 }
@@ -168,7 +167,7 @@ func checkpointTrim(f *fixture) {
 	f.same("all there", f.bound("delivery", q), bus.Bound{Queue: q, First: 0, Next: 10})
 	f.save(own[slot], 6)
 	f.eventually("six have served", func() bool { return f.bound("delivery", q).First == 6 })
-	recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "delivery", Queue: q}}, bus.Limit{})
+	recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "delivery", Queue: q}}, bus.Limit{})
 	f.ok(err)
 	f.same("a cursor before the first starts there", ids(recs), []string{"g", "h", "i", "j"})
 	f.save(own[slot], 10)
@@ -184,21 +183,21 @@ func checkpointForget(f *fixture) {
 	}})
 	_, other := f.own("gg", "orders/0")
 	f.save(other["orders/0"], 3)
-	f.ok(m.Leave(f.ctx))
-	f.ok(f.c.ForgetGroup(f.ctx, "g"))
+	f.ok(m.Leave(f.Context()))
+	f.ok(f.c.ForgetGroup(f.Context(), "g"))
 	f.same("checkpoint", f.checkpoint("g", "orders/0").Next, int64(-1))
-	pos, err := f.c.Positions(f.ctx, "g")
+	pos, err := f.c.Positions(f.Context(), "g")
 	f.ok(err)
 	f.same("positions", len(pos), 0)
-	groups, err := f.c.Groups(f.ctx)
+	groups, err := f.c.Groups(f.Context())
 	f.ok(err)
 	if slices.ContainsFunc(groups, func(g bus.GroupInfo) bool { return g.Name == "g" }) {
 		f.Fatal("still listed")
 	}
 	f.same("another group's", f.checkpoint("gg", "orders/0").Next, int64(3))
-	_, err = f.c.Append(f.ctx, bus.Batch{Saves: []bus.Checkpoint{{Owner: own["orders/0"], Next: 9}}})
+	_, err = f.c.Append(f.Context(), bus.Batch{Saves: []bus.Checkpoint{{Owner: own["orders/0"], Next: 9}}})
 	f.refused(err, bus.ErrFenced, "g")
-	f.ok(f.c.ForgetGroup(f.ctx, "never"))
+	f.ok(f.c.ForgetGroup(f.Context(), "never"))
 }
 
 func resetRunning(f *fixture) {
@@ -207,19 +206,19 @@ func resetRunning(f *fixture) {
 	m, own := f.own("g", "orders/0", "orders/1")
 	f.save(own["orders/0"], 7)
 	f.save(own["orders/1"], 7)
-	f.ok(f.c.ResetGroup(f.ctx, "g", []bus.Cursor{{Topic: "orders", Queue: 0, Next: 2}}))
+	f.ok(f.c.ResetGroup(f.Context(), "g", []bus.Cursor{{Topic: "orders", Queue: 0, Next: 2}}))
 	saved := f.checkpoint("g", "orders/0")
 	f.same("moved", saved.Next, int64(2))
 	if saved.Epoch <= own["orders/0"].Epoch {
 		f.Fatalf("epoch %d after %d", saved.Epoch, own["orders/0"].Epoch)
 	}
 	f.same("the other slot", f.checkpoint("g", "orders/1").Next, int64(7))
-	_, err := f.c.Append(f.ctx, bus.Batch{Saves: []bus.Checkpoint{{Owner: own["orders/0"], Next: 8}}})
+	_, err := f.c.Append(f.Context(), bus.Batch{Saves: []bus.Checkpoint{{Owner: own["orders/0"], Next: 8}}})
 	f.refused(err, bus.ErrFenced, "g", "orders/0")
 
 	var now map[string]bus.Owner
 	f.eventually("the owner hears of the new epoch", func() bool {
-		slots, err := m.Slots(f.ctx)
+		slots, err := m.Slots(f.Context())
 		f.ok(err)
 		now = owners("g", slots)
 		return now["orders/0"].Epoch == saved.Epoch
@@ -232,14 +231,14 @@ func resetRunning(f *fixture) {
 func resetIdle(f *fixture) {
 	f.topic("orders", 1)
 	f.put("orders", events("e", 8)...)
-	f.ok(f.c.ResetGroup(f.ctx, "fresh", []bus.Cursor{{Topic: "orders", Next: 4}}))
+	f.ok(f.c.ResetGroup(f.Context(), "fresh", []bus.Cursor{{Topic: "orders", Next: 4}}))
 	f.same("a group never seen", f.checkpoint("fresh", "orders/0").Next, int64(4))
 	m, own := f.own("fresh", "orders/0")
 	f.same("kept when somebody comes", f.checkpoint("fresh", "orders/0").Next, int64(4))
-	f.ok(m.Leave(f.ctx))
-	f.ok(f.c.ResetGroup(f.ctx, "fresh", []bus.Cursor{{Topic: "orders", Next: 0}}))
+	f.ok(m.Leave(f.Context()))
+	f.ok(f.c.ResetGroup(f.Context(), "fresh", []bus.Cursor{{Topic: "orders", Next: 0}}))
 	f.same("back", f.checkpoint("fresh", "orders/0").Next, int64(0))
-	_, err := f.c.Append(f.ctx, bus.Batch{Saves: []bus.Checkpoint{{Owner: own["orders/0"], Next: 8}}})
+	_, err := f.c.Append(f.Context(), bus.Batch{Saves: []bus.Checkpoint{{Owner: own["orders/0"], Next: 8}}})
 	f.refused(err, bus.ErrFenced, "fresh")
 }
 
@@ -247,7 +246,7 @@ func resetRefused(f *fixture) {
 	f.topic("orders", 1)
 	_, own := f.own("g", "orders/0")
 	f.save(own["orders/0"], 0)
-	f.refused(f.c.ResetGroup(f.ctx, "g", []bus.Cursor{{Topic: "orders", Next: 0}, {Topic: "nix"}}), bus.ErrNoTopic, "nix")
-	f.refused(f.c.ResetGroup(f.ctx, "g", []bus.Cursor{{Topic: "orders", Queue: 5}}), bus.ErrInvalid, "queue")
+	f.refused(f.c.ResetGroup(f.Context(), "g", []bus.Cursor{{Topic: "orders", Next: 0}, {Topic: "nix"}}), bus.ErrNoTopic, "nix")
+	f.refused(f.c.ResetGroup(f.Context(), "g", []bus.Cursor{{Topic: "orders", Queue: 5}}), bus.ErrInvalid, "queue")
 	f.same("unchanged", f.checkpoint("g", "orders/0"), bus.Saved{Next: 0, Epoch: own["orders/0"].Epoch})
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
+	"strconv"
+	"time"
 )
 
 func compactedCases() []testCase {
@@ -34,7 +34,7 @@ func compactedLatest(f *fixture) {
 	f.put("latest", ev("10", "empty", ""))
 	f.same("empty is no tombstone", f.scan("latest", "e"), []string{"empty="})
 
-	recs, err := f.c.Scan(f.ctx, "latest", "a", "", 0)
+	recs, err := f.c.Scan(f.Context(), "latest", "a", "", 0)
 	f.ok(err)
 	f.same("a whole record", recs[0].Event, ev("3", "a", "2"))
 	f.same("topic", recs[0].Topic, "latest")
@@ -44,12 +44,12 @@ func compactedPages(f *fixture) {
 	f.create(bus.Topic{Name: "latest", Type: bus.Compacted, Queues: 4})
 	var evs []event.Event
 	for i := range 1100 {
-		evs = append(evs, ev(fmt.Sprint(i), fmt.Sprintf("x/%04d", i), fmt.Sprint(i)))
+		evs = append(evs, ev(strconv.Itoa(i), fmt.Sprintf("x/%04d", i), strconv.Itoa(i)))
 	}
 	evs = append(evs, ev("w", "w", ""), ev("x", "x", ""), ev("y", "x0", ""), ev("z", "y/1", ""), ev("f", "x/\xff", ""))
 	f.put("latest", evs...)
 	keys := func(prefix, after string, limit int) []string {
-		recs, err := f.c.Scan(f.ctx, "latest", prefix, after, limit)
+		recs, err := f.c.Scan(f.Context(), "latest", prefix, after, limit)
 		f.ok(err)
 		out := []string{}
 		for _, r := range recs {
@@ -70,12 +70,12 @@ func compactedPages(f *fixture) {
 
 func compactedChanged(f *fixture) {
 	f.create(bus.Topic{Name: "latest", Type: bus.Compacted})
-	v, err := f.c.Changed(f.ctx, "latest", -1)
+	v, err := f.c.Changed(f.Context(), "latest", -1)
 	f.ok(err)
 	for i := range 3 {
 		got := make(chan int64, 1)
 		go func() {
-			n, err := f.c.Changed(f.ctx, "latest", v)
+			n, err := f.c.Changed(f.Context(), "latest", v)
 			if err != nil {
 				f.Error(err)
 			}
@@ -86,7 +86,7 @@ func compactedChanged(f *fixture) {
 			f.Fatalf("changed to %d without a change", n)
 		case <-time.After(20 * time.Millisecond):
 		}
-		f.put("latest", ev(fmt.Sprint(i), "k", "x"))
+		f.put("latest", ev(strconv.Itoa(i), "k", "x"))
 		select {
 		case n := <-got:
 			if n <= v {
@@ -98,7 +98,7 @@ func compactedChanged(f *fixture) {
 			f.Fatal("no change told")
 		}
 	}
-	ctx, cancel := context.WithTimeout(f.ctx, 30*time.Millisecond)
+	ctx, cancel := context.WithTimeout(f.Context(), 30*time.Millisecond)
 	defer cancel()
 	if _, err := f.c.Changed(ctx, "latest", v); !errors.Is(err, context.DeadlineExceeded) {
 		f.Fatalf("%v, want context.DeadlineExceeded", err)
@@ -110,7 +110,7 @@ func compactedRead(f *fixture) {
 	f.put("latest", ev("1", "a", "1"), ev("2", "b", "1"), ev("3", "a", "2"))
 	next, got := int64(0), map[string]string{}
 	for next < 3 {
-		recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "latest", Next: next}}, bus.Limit{Wait: patience})
+		recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "latest", Next: next}}, bus.Limit{Wait: patience})
 		f.ok(err)
 		for _, r := range recs {
 			if r.Offset < next {
@@ -125,9 +125,9 @@ func compactedRead(f *fixture) {
 
 func compactedOnly(f *fixture) {
 	f.topic("orders", 1)
-	_, err := f.c.Scan(f.ctx, "orders", "", "", 0)
+	_, err := f.c.Scan(f.Context(), "orders", "", "", 0)
 	f.refused(err, bus.ErrInvalid, "orders", "compacted")
-	_, err = f.c.Changed(f.ctx, "orders", -1)
+	_, err = f.c.Changed(f.Context(), "orders", -1)
 	f.refused(err, bus.ErrInvalid, "orders", "compacted")
 }
 
@@ -136,8 +136,10 @@ func compactedState(f *fixture) {
 	f.append(bus.Batch{
 		Writes: []bus.Write{{Topic: "orders", Events: events("e", 1)}},
 		State: []bus.Keyed{
-			{Space: "a", Key: "1", Value: []byte("one")}, {Space: "a", Key: "2/x", Value: []byte{0, 255}},
-			{Space: "ab", Key: "1", Value: []byte("other")}, {Space: "a", Key: "empty", Value: []byte{}},
+			{Space: "a", Key: "1", Value: []byte("one")},
+			{Space: "a", Key: "2/x", Value: []byte{0, 255}},
+			{Space: "ab", Key: "1", Value: []byte("other")},
+			{Space: "a", Key: "empty", Value: []byte{}},
 		},
 	})
 	f.same("space a", f.scan(bus.TopicState, "a/"), []string{"a/1=one", "a/2/x=\x00\xff", "a/empty="})

@@ -3,13 +3,12 @@ package bustest
 import (
 	"fmt"
 	"math/rand/v2"
+	"millrace/bus"
+	"millrace/bus/event"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"millrace/bus"
-	"millrace/bus/event"
 )
 
 func concurrencyCases() []testCase {
@@ -55,7 +54,7 @@ func concurrentAppenders(f *fixture) {
 				}
 				b.Writes = append(b.Writes, wr)
 			}
-			at, err := f.c.Append(f.ctx, b)
+			at, err := f.c.Append(f.Context(), b)
 			if err != nil {
 				return err
 			}
@@ -76,7 +75,8 @@ func concurrentAppenders(f *fixture) {
 			for _, r := range recs {
 				found++
 				var w, n int
-				fmt.Sscanf(r.ID, "%d/%d", &w, &n)
+				_, err := fmt.Sscanf(r.ID, "%d/%d", &w, &n)
+				f.ok(err)
 				if prev, ok := last[r.Key]; ok && prev >= n {
 					f.Fatalf("topic %s key %s: %d after %d", t.Name, r.Key, n, prev)
 				}
@@ -93,7 +93,7 @@ func concurrentRetries(f *fixture) {
 	var mu sync.Mutex
 	var answers [][]bus.Appended
 	f.together(8, func(int) error {
-		at, err := f.c.Append(f.ctx, b)
+		at, err := f.c.Append(f.Context(), b)
 		mu.Lock()
 		defer mu.Unlock()
 		answers = append(answers, at)
@@ -115,7 +115,7 @@ func concurrentReaders(f *fixture) {
 	read := func() error {
 		next := [2]int64{}
 		for next[0]+next[1] < 3*batches {
-			recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "a", Next: next[0]}, {Topic: "a", Queue: 1, Next: next[1]}}, bus.Limit{Records: 7, Wait: patience})
+			recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "a", Next: next[0]}, {Topic: "a", Queue: 1, Next: next[1]}}, bus.Limit{Records: 7, Wait: patience})
 			if err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ func concurrentReaders(f *fixture) {
 			return read()
 		}
 		for n := range batches {
-			if _, err := f.c.Append(f.ctx, bus.Batch{Writes: []bus.Write{{Topic: "a", Events: events(fmt.Sprint(n, "-"), 3)}}}); err != nil {
+			if _, err := f.c.Append(f.Context(), bus.Batch{Writes: []bus.Write{{Topic: "a", Events: events(fmt.Sprint(n, "-"), 3)}}}); err != nil {
 				return err
 			}
 		}
@@ -152,11 +152,11 @@ func concurrentLinks(f *fixture) {
 	f.together(writers, func(w int) error {
 		for n := range each {
 			id := fmt.Sprintf("%d/%d", w, n)
-			at, err := f.c.Append(f.ctx, bus.Batch{Writes: []bus.Write{{Topic: "orders", Events: []event.Event{ev(id, id, "")}}}})
+			at, err := f.c.Append(f.Context(), bus.Batch{Writes: []bus.Write{{Topic: "orders", Events: []event.Event{ev(id, id, "")}}}})
 			if err != nil {
 				return err
 			}
-			if _, err = f.c.Append(f.ctx, bus.Batch{Writes: []bus.Write{{Topic: "target", Links: []bus.Link{{To: ref(orders, at[0]), Key: id}}}}}); err != nil {
+			if _, err = f.c.Append(f.Context(), bus.Batch{Writes: []bus.Write{{Topic: "target", Links: []bus.Link{{To: ref(orders, at[0]), Key: id}}}}}); err != nil {
 				return err
 			}
 		}

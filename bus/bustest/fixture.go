@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"millrace/bus"
+	"millrace/bus/event"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"millrace/bus"
-	"millrace/bus/event"
 )
 
 // patience is how long a case waits for what must come; it is far beyond what
@@ -22,21 +21,19 @@ const patience = 30 * time.Second
 // wrong ends the case.
 type fixture struct {
 	*testing.T
-	h   Harness
-	c   bus.Client
-	ctx context.Context
+	h Harness
+	c bus.Client
 }
 
 func newFixture(t *testing.T, h Harness) *fixture {
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
-	t.Cleanup(cancel)
+	t.Helper()
 	if h.Lease == 0 {
 		h.Lease = 10 * time.Second
 	}
 	if h.MaxEvent == 0 {
 		h.MaxEvent = 64 << 20
 	}
-	return &fixture{T: t, h: h, c: h.Client, ctx: ctx}
+	return &fixture{T: t, h: h, c: h.Client}
 }
 
 // ok ends the case on an error.
@@ -89,7 +86,7 @@ func (f *fixture) eventually(what string, cond func() bool) {
 // comes back promptly with that context's error.
 func (f *fixture) within(what string, call func(context.Context) error) {
 	f.Helper()
-	ctx, cancel := context.WithCancel(f.ctx)
+	ctx, cancel := context.WithCancel(f.Context())
 	done := make(chan error, 1)
 	go func() { done <- call(ctx) }()
 	select {
@@ -124,7 +121,7 @@ func (f *fixture) topic(name string, n int) bus.Topic {
 
 func (f *fixture) create(t bus.Topic) bus.Topic {
 	f.Helper()
-	got, err := f.c.CreateTopic(f.ctx, t)
+	got, err := f.c.CreateTopic(f.Context(), t)
 	f.ok(err)
 	return got
 }
@@ -152,7 +149,7 @@ func events(prefix string, n int) []event.Event {
 
 func (f *fixture) append(b bus.Batch) []bus.Appended {
 	f.Helper()
-	at, err := f.c.Append(f.ctx, b)
+	at, err := f.c.Append(f.Context(), b)
 	f.ok(err)
 	return at
 }
@@ -174,7 +171,7 @@ func (f *fixture) queue(topic string, queue int) []event.Record {
 	b := f.bound(topic, queue)
 	var out []event.Record
 	for next := b.First; next < b.Next; {
-		recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: topic, Queue: queue, Next: next}}, bus.Limit{Wait: patience})
+		recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: topic, Queue: queue, Next: next}}, bus.Limit{Wait: patience})
 		f.ok(err)
 		if len(recs) == 0 {
 			f.Fatalf("%s/%d: nothing at %d although the queue holds [%d, %d)", topic, queue, next, b.First, b.Next)
@@ -202,7 +199,7 @@ func (f *fixture) all(t bus.Topic) [][]event.Record {
 
 func (f *fixture) bounds(topic string) []bus.Bound {
 	f.Helper()
-	b, err := f.c.Bounds(f.ctx, topic)
+	b, err := f.c.Bounds(f.Context(), topic)
 	f.ok(err)
 	return b
 }
@@ -221,7 +218,7 @@ func (f *fixture) bound(topic string, queue int) bus.Bound {
 // scan lists a compacted topic as key=data.
 func (f *fixture) scan(topic, prefix string) []string {
 	f.Helper()
-	recs, err := f.c.Scan(f.ctx, topic, prefix, "", 0)
+	recs, err := f.c.Scan(f.Context(), topic, prefix, "", 0)
 	f.ok(err)
 	return keyData(recs)
 }
@@ -245,7 +242,7 @@ func ids(recs []event.Record) []string {
 // own joins a group and waits until it owns all the slots.
 func (f *fixture) own(group string, slots ...string) (bus.Member, map[string]bus.Owner) {
 	f.Helper()
-	m, err := f.c.Join(f.ctx, group, slots)
+	m, err := f.c.Join(f.Context(), group, slots)
 	f.ok(err)
 	return m, f.await(group, m, len(slots))
 }
@@ -255,7 +252,7 @@ func (f *fixture) await(group string, m bus.Member, n int) map[string]bus.Owner 
 	f.Helper()
 	deadline := time.Now().Add(patience)
 	for {
-		slots, err := m.Slots(f.ctx)
+		slots, err := m.Slots(f.Context())
 		f.ok(err)
 		if len(slots) == n {
 			return owners(group, slots)
@@ -276,7 +273,7 @@ func owners(group string, slots []bus.Slot) map[string]bus.Owner {
 
 func (f *fixture) checkpoint(group, slot string) bus.Saved {
 	f.Helper()
-	s, err := f.c.Checkpoint(f.ctx, group, slot)
+	s, err := f.c.Checkpoint(f.Context(), group, slot)
 	f.ok(err)
 	return s
 }

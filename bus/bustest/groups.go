@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"millrace/bus"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"millrace/bus"
 )
 
 func groupCases() []testCase {
@@ -39,9 +38,9 @@ type worker struct {
 
 func (f *fixture) worker(group string, slots ...string) *worker {
 	f.Helper()
-	m, err := f.c.Join(f.ctx, group, slots)
+	m, err := f.c.Join(f.Context(), group, slots)
 	f.ok(err)
-	ctx, stop := context.WithCancel(f.ctx)
+	ctx, stop := context.WithCancel(f.Context())
 	w := &worker{m: m, stop: stop, done: make(chan struct{}), owns: map[string]bus.Slot{}}
 	go func() {
 		defer close(w.done)
@@ -95,11 +94,11 @@ func (f *fixture) shared(slots []string, workers ...*worker) {
 func groupOne(f *fixture) {
 	f.topic("orders", 3)
 	slots := []string{"orders/0", "orders/1", "orders/2"}
-	m, err := f.c.Join(f.ctx, "g", slots)
+	m, err := f.c.Join(f.Context(), "g", slots)
 	f.ok(err)
 	f.await("g", m, 3)
 	before := time.Now()
-	got, err := m.Slots(f.ctx)
+	got, err := m.Slots(f.Context())
 	f.ok(err)
 	var names []string
 	for _, sl := range got {
@@ -115,8 +114,8 @@ func groupOne(f *fixture) {
 	if d := time.Since(before); d > f.h.Lease {
 		f.Fatalf("waited %s for a change, the lease is %s", d, f.h.Lease)
 	}
-	f.ok(m.Leave(f.ctx))
-	if _, err := m.Slots(f.ctx); !errors.Is(err, bus.ErrNoMember) {
+	f.ok(m.Leave(f.Context()))
+	if _, err := m.Slots(f.Context()); !errors.Is(err, bus.ErrNoMember) {
 		f.Fatalf("after leaving: %v, want ErrNoMember", err)
 	}
 }
@@ -150,7 +149,7 @@ func groupLeave(f *fixture) {
 	first.stop()
 	<-first.done
 	start := time.Now()
-	f.ok(first.m.Leave(f.ctx))
+	f.ok(first.m.Leave(f.Context()))
 	f.shared(slots, second)
 	if d := time.Since(start); d > f.h.Lease {
 		f.Fatalf("slots that were given back took %s to move; the lease is %s", d, f.h.Lease)
@@ -163,7 +162,7 @@ func groupLease(f *fixture) {
 	f.topic("orders", 2)
 	slots := []string{"orders/0", "orders/1"}
 	silent, owned := f.own("g", slots...)
-	heard, err := silent.Slots(f.ctx)
+	heard, err := silent.Slots(f.Context())
 	f.ok(err)
 	until := heard[0].Until
 	second := f.worker("g", slots...)
@@ -179,10 +178,10 @@ func groupLease(f *fixture) {
 		if sl.Epoch <= owned[name].Epoch {
 			f.Fatalf("slot %s: epoch %d after %d", name, sl.Epoch, owned[name].Epoch)
 		}
-		_, err := f.c.Append(f.ctx, bus.Batch{Saves: []bus.Checkpoint{{Owner: owned[name], Next: 1}}})
+		_, err := f.c.Append(f.Context(), bus.Batch{Saves: []bus.Checkpoint{{Owner: owned[name], Next: 1}}})
 		f.refused(err, bus.ErrFenced, "g", name)
 	}
-	if _, err := silent.Slots(f.ctx); !errors.Is(err, bus.ErrNoMember) {
+	if _, err := silent.Slots(f.Context()); !errors.Is(err, bus.ErrNoMember) {
 		f.Fatalf("the silent one: %v, want ErrNoMember", err)
 	}
 	again := f.worker("g", slots...)
@@ -222,7 +221,7 @@ func groupMany(f *fixture) {
 			live = live[1:]
 			gone.stop()
 			<-gone.done
-			f.ok(gone.m.Leave(f.ctx))
+			f.ok(gone.m.Leave(f.Context()))
 		}
 	}
 	f.shared(slots, live...)
@@ -238,7 +237,7 @@ func groupList(f *fixture) {
 	src, ownSrc := f.own("connect-src", "0")
 
 	find := func(name string) bus.GroupInfo {
-		groups, err := f.c.Groups(f.ctx)
+		groups, err := f.c.Groups(f.Context())
 		f.ok(err)
 		if !slices.IsSortedFunc(groups, func(a, b bus.GroupInfo) int { return strings.Compare(a.Name, b.Name) }) {
 			f.Fatalf("not by name: %+v", groups)
@@ -267,14 +266,14 @@ func groupList(f *fixture) {
 	s := find("connect-src").Slots
 	f.same("a source's slot", []any{len(s), s[0].Slot, s[0].Topic, s[0].Epoch, s[0].Checkpoint}, []any{1, "0", "", ownSrc["0"].Epoch, int64(-1)})
 
-	f.ok(m.Leave(f.ctx))
-	f.ok(src.Leave(f.ctx))
+	f.ok(m.Leave(f.Context()))
+	f.ok(src.Leave(f.Context()))
 	f.same("without members", []any{find("g").Slots[0].Owner, find("g").Slots[0].Checkpoint}, []any{"", int64(1)})
 }
 
 func groupEnded(f *fixture) {
 	m, _ := f.own("g", "a")
-	ctx, cancel := context.WithCancel(f.ctx)
+	ctx, cancel := context.WithCancel(f.Context())
 	cancel()
 	if _, err := m.Slots(ctx); !errors.Is(err, context.Canceled) {
 		f.Fatalf("%v, want context.Canceled", err)

@@ -2,7 +2,6 @@ package bustest
 
 import (
 	"fmt"
-
 	"millrace/bus"
 	"millrace/bus/event"
 )
@@ -111,7 +110,9 @@ func linkCompacted(f *fixture) {
 	f.same("latest", f.scan("latest", ""), []string{"k1=3", "k2=2"})
 	f.put("latest", tombstone("t", "k1"))
 	f.same("without k1", f.scan("latest", ""), []string{"k2=2"})
-	_, err := f.c.Append(f.ctx, bus.Batch{Writes: []bus.Write{{Topic: "latest", Links: []bus.Link{{To: ref(orders, at[0])}}}}})
+	f.link("latest", bus.Link{To: ref(orders, at[0]), Key: "other"})
+	f.same("by the link's key, whatever the event's", f.scan("latest", "o"), []string{"other=1"})
+	_, err := f.c.Append(f.Context(), bus.Batch{Writes: []bus.Write{{Topic: "latest", Links: []bus.Link{{To: ref(orders, at[0])}}}}})
 	f.refused(err, bus.ErrInvalid, "latest", "key")
 }
 
@@ -144,7 +145,7 @@ func linkNothing(f *fixture) {
 		"1234567": {Topic: 1234567},
 		"33":      {Topic: orders.ID, Queue: 33},
 	} {
-		_, err := f.c.Append(f.ctx, bus.Batch{Writes: []bus.Write{{Topic: "target", Events: events("e", 1), Links: []bus.Link{{To: to}}}}})
+		_, err := f.c.Append(f.Context(), bus.Batch{Writes: []bus.Write{{Topic: "target", Events: events("e", 1), Links: []bus.Link{{To: to}}}}})
 		if err == nil {
 			f.Fatalf("a link to %+v was taken", to)
 		}

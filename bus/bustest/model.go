@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"slices"
-	"strings"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 )
 
 func modelCases() []testCase { return []testCase{{"model/random batches", modelRandom}} }
@@ -72,8 +72,11 @@ func modelRandom(f *fixture) {
 		topics: map[string]*modelTopic{}, saved: map[string]bus.Saved{}, positions: map[string]json.RawMessage{}, state: map[string]string{},
 	}}
 	for _, t := range []bus.Topic{
-		{Name: "one"}, {Name: "three", Queues: 3}, {Name: "async", Queues: 2, Durability: bus.Async},
-		{Name: "latest", Queues: 2, Type: bus.Compacted}, {Name: "temp"},
+		{Name: "one"},
+		{Name: "three", Queues: 3},
+		{Name: "async", Queues: 2, Durability: bus.Async},
+		{Name: "latest", Queues: 2, Type: bus.Compacted},
+		{Name: "temp"},
 	} {
 		w.make(t)
 	}
@@ -134,7 +137,7 @@ func (w *walk) key() string {
 
 func (w *walk) randomEvent(topic string) event.Event {
 	w.ids++
-	e := ev(fmt.Sprint(w.ids), w.key(), strings.Repeat("d", w.rng.IntN(40)))
+	e := ev(strconv.Itoa(w.ids), w.key(), strings.Repeat("d", w.rng.IntN(40)))
 	if topic == "latest" && e.Key == "" {
 		e.Key = "k"
 	}
@@ -142,7 +145,7 @@ func (w *walk) randomEvent(topic string) event.Event {
 	case 0:
 		e.ContentType, e.Data = "", nil
 	case 1:
-		e.Ext = []event.Attr{{Name: "a", Value: fmt.Sprint(w.ids), Kind: event.Int}, {Name: "b", Value: "x"}}
+		e.Ext = []event.Attr{{Name: "a", Value: strconv.Itoa(w.ids), Kind: event.Int}, {Name: "b", Value: "x"}}
 	case 2:
 		e.Subject, e.Time, e.Schema = "s", time.Unix(int64(w.ids), 7).UTC(), "urn:x"
 	}
@@ -173,7 +176,7 @@ func (w *walk) randomBatch() (bus.Batch, []modelRecord) {
 			}
 			e := to.Event
 			if w.rng.IntN(2) == 0 {
-				l.Overlay = []event.Attr{{Name: event.ExtReason, Value: fmt.Sprint(w.ids)}}
+				l.Overlay = []event.Attr{{Name: event.ExtReason, Value: strconv.Itoa(w.ids)}}
 				e = e.With(l.Overlay[0])
 			}
 			wr.Links = append(wr.Links, l)
@@ -191,12 +194,12 @@ func (w *walk) randomBatch() (bus.Batch, []modelRecord) {
 	if w.rng.IntN(4) == 0 {
 		c := bus.Checkpoint{Owner: w.own["task"], Positions: map[string]json.RawMessage{}}
 		for range 1 + w.rng.IntN(3) {
-			c.Positions[fmt.Sprint("p", w.rng.IntN(5))] = [2]json.RawMessage{nil, json.RawMessage(fmt.Sprint(w.ids))}[w.rng.IntN(2)]
+			c.Positions[fmt.Sprint("p", w.rng.IntN(5))] = [2]json.RawMessage{nil, json.RawMessage(strconv.Itoa(w.ids))}[w.rng.IntN(2)]
 		}
 		b.Saves = append(b.Saves, c)
 	}
 	for range w.rng.IntN(3) {
-		b.State = append(b.State, bus.Keyed{Space: "s", Key: fmt.Sprint(w.rng.IntN(5)), Value: [2][]byte{nil, fmt.Append(nil, w.ids)}[w.rng.IntN(2)]})
+		b.State = append(b.State, bus.Keyed{Space: "s", Key: strconv.Itoa(w.rng.IntN(5)), Value: [2][]byte{nil, fmt.Append(nil, w.ids)}[w.rng.IntN(2)]})
 	}
 	if w.rng.IntN(4) == 0 {
 		b.As = []bus.Owner{w.own["one/0"]}
@@ -277,7 +280,7 @@ func (w *walk) badBatch() {
 	default:
 		b.Saves, kind = append(b.Saves, bus.Checkpoint{Owner: bus.Owner{Group: "g", Slot: "task", Epoch: w.own["task"].Epoch + 1}}), bus.ErrFenced
 	}
-	if _, err := w.c.Append(w.ctx, b); !errors.Is(err, kind) {
+	if _, err := w.c.Append(w.Context(), b); !errors.Is(err, kind) {
 		w.Fatalf("%v instead of %q for %+v", err, kind, b)
 	}
 }
@@ -294,7 +297,7 @@ func (w *walk) retry() {
 func (w *walk) reset() {
 	w.Helper()
 	next := int64(w.rng.IntN(100))
-	w.ok(w.c.ResetGroup(w.ctx, "g", []bus.Cursor{{Topic: "one", Next: next}}))
+	w.ok(w.c.ResetGroup(w.Context(), "g", []bus.Cursor{{Topic: "one", Next: next}}))
 	s := w.checkpoint("g", "one/0")
 	o := w.own["one/0"]
 	if s.Epoch <= o.Epoch {
@@ -308,7 +311,7 @@ func (w *walk) reset() {
 // anew deletes the topic that nothing links to and makes it again.
 func (w *walk) anew() {
 	w.Helper()
-	w.ok(w.c.DeleteTopic(w.ctx, "temp", false))
+	w.ok(w.c.DeleteTopic(w.Context(), "temp", false))
 	old := w.m.topics["temp"].ID
 	w.make(bus.Topic{Name: "temp", Queues: 1 + w.rng.IntN(3)})
 	if w.m.topics["temp"].ID == old {
@@ -340,7 +343,7 @@ func (w *walk) compare() {
 	for slot, want := range w.m.saved {
 		w.same("checkpoint of "+slot, w.checkpoint("g", slot), want)
 	}
-	pos, err := w.c.Positions(w.ctx, "g")
+	pos, err := w.c.Positions(w.Context(), "g")
 	w.ok(err)
 	if len(pos)+len(w.m.positions) > 0 {
 		w.same("positions", pos, w.m.positions)
@@ -356,7 +359,7 @@ func (w *walk) compare() {
 func (w *walk) batchOn(topic string) {
 	w.Helper()
 	w.ids++
-	e := ev(fmt.Sprint(w.ids), "k0", "")
+	e := ev(strconv.Itoa(w.ids), "k0", "")
 	a := w.put(topic, e)[0]
 	t := w.m.topics[topic]
 	w.same("offset", a.Offset, int64(len(t.queues[a.Queue])))
@@ -376,7 +379,7 @@ func (w *walk) compareLatest(t *modelTopic) {
 			}
 		}
 	}
-	recs, err := w.c.Scan(w.ctx, t.Name, "", "", 0)
+	recs, err := w.c.Scan(w.Context(), t.Name, "", "", 0)
 	w.ok(err)
 	var got, want []string
 	for _, r := range recs {

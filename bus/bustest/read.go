@@ -3,11 +3,10 @@ package bustest
 import (
 	"context"
 	"errors"
-	"strings"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
+	"strings"
+	"time"
 )
 
 func readCases() []testCase {
@@ -35,7 +34,7 @@ func readWakes(f *fixture) {
 	}
 	done := make(chan answer, 1)
 	go func() {
-		recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "a"}, {Topic: "a", Queue: 1}, {Topic: "b", Next: 3}}, bus.Limit{Wait: 2 * patience})
+		recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "a"}, {Topic: "a", Queue: 1}, {Topic: "b", Next: 3}}, bus.Limit{Wait: 2 * patience})
 		done <- answer{recs, err}
 	}()
 	select {
@@ -56,13 +55,13 @@ func readWakes(f *fixture) {
 func readVain(f *fixture) {
 	f.topic("a", 1)
 	start := time.Now()
-	recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "a"}}, bus.Limit{Wait: 50 * time.Millisecond})
+	recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "a"}}, bus.Limit{Wait: 50 * time.Millisecond})
 	f.ok(err)
 	f.same("records", len(recs), 0)
 	if d := time.Since(start); d < 45*time.Millisecond {
 		f.Fatalf("waited %s", d)
 	}
-	recs, err = f.c.Read(f.ctx, []bus.Cursor{{Topic: "a"}}, bus.Limit{})
+	recs, err = f.c.Read(f.Context(), []bus.Cursor{{Topic: "a"}}, bus.Limit{})
 	f.ok(err)
 	f.same("without waiting", len(recs), 0)
 }
@@ -75,9 +74,9 @@ func readLimits(f *fixture) {
 		evs = append(evs, e)
 	}
 	f.put("a", evs...)
-	read := func(next int64, max bus.Limit) []event.Record {
+	read := func(next int64, limit bus.Limit) []event.Record {
 		f.Helper()
-		recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "a", Next: next}}, max)
+		recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "a", Next: next}}, limit)
 		f.ok(err)
 		for i, r := range recs {
 			f.same("offset", r.Offset, next+int64(i))
@@ -99,8 +98,8 @@ func readSeveral(f *fixture) {
 	f.topic("b", 1)
 	f.put("a", events("a", 4)...)
 	f.put("b", events("b", 4)...)
-	read := func(max bus.Limit, from ...bus.Cursor) []string {
-		recs, err := f.c.Read(f.ctx, from, max)
+	read := func(limit bus.Limit, from ...bus.Cursor) []string {
+		recs, err := f.c.Read(f.Context(), from, limit)
 		f.ok(err)
 		return ids(recs)
 	}
@@ -118,7 +117,7 @@ func readBefore(f *fixture) {
 	// Retention may go on trimming, so the answer begins where the queue does now.
 	f.put("orders", events("last", 1)...)
 	first := f.bound("orders", 0).First
-	recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "orders"}}, bus.Limit{})
+	recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "orders"}}, bus.Limit{})
 	f.ok(err)
 	if len(recs) > 0 && recs[0].Offset < first {
 		f.Fatalf("read offset %d, the queue begins at %d", recs[0].Offset, first)
@@ -129,15 +128,15 @@ func readPast(f *fixture) {
 	f.topic("a", 1)
 	f.put("a", events("e", 1)...)
 	from := []bus.Cursor{{Topic: "a", Next: 3}}
-	recs, err := f.c.Read(f.ctx, from, bus.Limit{Wait: 20 * time.Millisecond})
+	recs, err := f.c.Read(f.Context(), from, bus.Limit{Wait: 20 * time.Millisecond})
 	f.ok(err)
 	f.same("past the end", len(recs), 0)
 	f.put("a", events("f", 2)...)
-	recs, err = f.c.Read(f.ctx, from, bus.Limit{Wait: 20 * time.Millisecond})
+	recs, err = f.c.Read(f.Context(), from, bus.Limit{Wait: 20 * time.Millisecond})
 	f.ok(err)
 	f.same("still past the end", len(recs), 0)
 	f.put("a", events("g", 1)...)
-	recs, err = f.c.Read(f.ctx, from, bus.Limit{Wait: patience})
+	recs, err = f.c.Read(f.Context(), from, bus.Limit{Wait: patience})
 	f.ok(err)
 	f.same("there", ids(recs), []string{"g0"})
 }
@@ -145,9 +144,9 @@ func readPast(f *fixture) {
 func readNoQueue(f *fixture) {
 	f.topic("a", 2)
 	for _, q := range []int{2, -1} {
-		_, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "a", Queue: q}}, bus.Limit{Wait: patience})
+		_, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "a", Queue: q}}, bus.Limit{Wait: patience})
 		f.refused(err, bus.ErrInvalid, "a", "queue")
-		_, err = f.c.OffsetAt(f.ctx, "a", q, time.Now())
+		_, err = f.c.OffsetAt(f.Context(), "a", q, time.Now())
 		f.refused(err, bus.ErrInvalid, "a", "queue")
 	}
 }
@@ -156,7 +155,7 @@ func readDeleted(f *fixture) {
 	f.topic("a", 1)
 	done := make(chan error, 1)
 	go func() {
-		_, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "a"}}, bus.Limit{Wait: 2 * patience})
+		_, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "a"}}, bus.Limit{Wait: 2 * patience})
 		done <- err
 	}()
 	select {
@@ -164,7 +163,7 @@ func readDeleted(f *fixture) {
 		f.Fatalf("did not wait: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	f.ok(f.c.DeleteTopic(f.ctx, "a", true))
+	f.ok(f.c.DeleteTopic(f.Context(), "a", true))
 	select {
 	case err := <-done:
 		f.refused(err, bus.ErrNoTopic, "a")
@@ -180,13 +179,13 @@ func readEnded(f *fixture) {
 		_, err := f.c.Read(ctx, []bus.Cursor{{Topic: "a"}}, bus.Limit{Wait: 2 * patience})
 		return err
 	})
-	seen, err := f.c.Changed(f.ctx, "latest", -1)
+	seen, err := f.c.Changed(f.Context(), "latest", -1)
 	f.ok(err)
 	f.within("Changed", func(ctx context.Context) error {
 		_, err := f.c.Changed(ctx, "latest", seen)
 		return err
 	})
-	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(f.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err = f.c.Read(ctx, []bus.Cursor{{Topic: "a"}}, bus.Limit{Wait: 2 * patience})
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -202,7 +201,7 @@ func readOffsetAt(f *fixture) {
 	}
 	recs := f.queue("a", 0)
 	at := func(t time.Time) int64 {
-		off, err := f.c.OffsetAt(f.ctx, "a", 0, t)
+		off, err := f.c.OffsetAt(f.Context(), "a", 0, t)
 		f.ok(err)
 		return off
 	}

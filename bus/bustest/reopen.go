@@ -3,9 +3,9 @@ package bustest
 import (
 	"encoding/json"
 	"fmt"
-
 	"millrace/bus"
 	"millrace/bus/event"
+	"strconv"
 )
 
 func reopenCases() []testCase {
@@ -24,12 +24,12 @@ func reopenEvents(f *fixture) {
 	t := f.topic("orders", 2)
 	f.create(bus.Topic{Name: "fast", Durability: bus.Async})
 	for i := range 10 {
-		f.put("orders", ev(fmt.Sprint(i), "", "x"))
+		f.put("orders", ev(strconv.Itoa(i), "", "x"))
 	}
 	f.put("fast", events("f", 3)...)
 	before := f.all(t)
 	f.reopen()
-	after, err := f.c.Topic(f.ctx, "orders")
+	after, err := f.c.Topic(f.Context(), "orders")
 	f.ok(err)
 	f.same("topic", after, t)
 	f.same("events", f.all(t), before)
@@ -41,7 +41,7 @@ func reopenKeys(f *fixture) {
 	f.topic("orders", 7)
 	var evs []event.Event
 	for i := range 50 {
-		evs = append(evs, ev(fmt.Sprint(i), fmt.Sprintf("key-%d", i), ""))
+		evs = append(evs, ev(strconv.Itoa(i), fmt.Sprintf("key-%d", i), ""))
 	}
 	before := f.put("orders", evs...)
 	f.reopen()
@@ -74,7 +74,7 @@ func reopenSaved(f *fixture) {
 	f.same("next", before.Next, int64(42))
 	f.reopen()
 	f.same("checkpoint", f.checkpoint("g", "orders/0"), before)
-	pos, err := f.c.Positions(f.ctx, "g")
+	pos, err := f.c.Positions(f.Context(), "g")
 	f.ok(err)
 	f.same("positions", pos, map[string]json.RawMessage{"p1": json.RawMessage(`{"n":1}`), "p2": json.RawMessage(`2`)})
 	f.same("state", f.scan(bus.TopicState, "s/"), []string{"s/k=v"})
@@ -90,16 +90,16 @@ func reopenEpochs(f *fixture) {
 	if now := own["orders/0"]; now.Epoch <= old.Epoch {
 		f.Fatalf("epoch %d after %d", now.Epoch, old.Epoch)
 	}
-	_, err := f.c.Append(f.ctx, bus.Batch{Saves: []bus.Checkpoint{{Owner: old, Next: 1}}})
+	_, err := f.c.Append(f.Context(), bus.Batch{Saves: []bus.Checkpoint{{Owner: old, Next: 1}}})
 	f.refused(err, bus.ErrFenced, "g", "orders/0")
 }
 
 func reopenDeleted(f *fixture) {
 	first := f.topic("orders", 1)
 	f.put("orders", events("e", 1)...)
-	f.ok(f.c.DeleteTopic(f.ctx, "orders", false))
+	f.ok(f.c.DeleteTopic(f.Context(), "orders", false))
 	f.reopen()
-	_, err := f.c.Topic(f.ctx, "orders")
+	_, err := f.c.Topic(f.Context(), "orders")
 	f.refused(err, bus.ErrNoTopic, "orders")
 	if second := f.topic("orders", 1); second.ID == first.ID {
 		f.Fatal("an id was used twice")
@@ -117,5 +117,5 @@ func reopenLinks(f *fixture) {
 	before := f.queue("target", 0)
 	f.reopen()
 	f.same("links", f.queue("target", 0), before)
-	f.refused(f.c.DeleteTopic(f.ctx, "orders", false), bus.ErrInUse, "target")
+	f.refused(f.c.DeleteTopic(f.Context(), "orders", false), bus.ErrInUse, "target")
 }

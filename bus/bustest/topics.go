@@ -3,11 +3,10 @@ package bustest
 import (
 	"errors"
 	"fmt"
+	"millrace/bus"
 	"slices"
 	"strings"
 	"time"
-
-	"millrace/bus"
 )
 
 func topicCases() []testCase {
@@ -38,7 +37,7 @@ func topicDefaults(f *fixture) {
 	}
 	want := bus.Topic{Name: "orders", ID: got.ID, Queues: 1, Type: bus.Normal, Durability: bus.Sync, Created: got.Created}
 	f.same("created", got, want)
-	read, err := f.c.Topic(f.ctx, "orders")
+	read, err := f.c.Topic(f.Context(), "orders")
 	f.ok(err)
 	f.same("read", read, want)
 	f.same("bounds", f.bounds("orders"), []bus.Bound{{Queue: 0}})
@@ -77,18 +76,18 @@ func topicAgain(f *fixture) {
 	want := first
 	want.Durability, want.Retention.Age = bus.Async, bus.Duration(time.Hour)
 	f.same("changed", changed, want)
-	read, err := f.c.Topic(f.ctx, "orders")
+	read, err := f.c.Topic(f.Context(), "orders")
 	f.ok(err)
 	f.same("read", read, want)
 }
 
 func topicConflict(f *fixture) {
 	first := f.topic("orders", 3)
-	_, err := f.c.CreateTopic(f.ctx, bus.Topic{Name: "orders", Queues: 4})
+	_, err := f.c.CreateTopic(f.Context(), bus.Topic{Name: "orders", Queues: 4})
 	f.refused(err, bus.ErrConflict, "orders", "queues")
-	_, err = f.c.CreateTopic(f.ctx, bus.Topic{Name: "orders", Type: bus.Compacted})
+	_, err = f.c.CreateTopic(f.Context(), bus.Topic{Name: "orders", Type: bus.Compacted})
 	f.refused(err, bus.ErrConflict, "orders", "type")
-	read, err := f.c.Topic(f.ctx, "orders")
+	read, err := f.c.Topic(f.Context(), "orders")
 	f.ok(err)
 	f.same("unchanged", read, first)
 }
@@ -100,7 +99,7 @@ func topicNames(f *fixture) {
 		f.same("read "+name, len(f.queue(name, 0)), 1)
 	}
 	for _, name := range []string{"", "a b", "a/b", "a:b", "größe", "a\x00", "a*", strings.Repeat("n", 250)} {
-		_, err := f.c.CreateTopic(f.ctx, bus.Topic{Name: name})
+		_, err := f.c.CreateTopic(f.Context(), bus.Topic{Name: name})
 		f.refused(err, bus.ErrInvalid, "name")
 	}
 }
@@ -117,18 +116,18 @@ func topicBadSettings(f *fixture) {
 		{"retention", bus.Topic{Retention: bus.Retention{Bytes: -1}}},
 	} {
 		bad.t.Name = "orders"
-		_, err := f.c.CreateTopic(f.ctx, bad.t)
+		_, err := f.c.CreateTopic(f.Context(), bad.t)
 		f.refused(err, bus.ErrInvalid, "orders", bad.field)
 	}
-	_, err := f.c.CreateTopic(f.ctx, bus.Topic{Name: "orders", Queues: 1025})
+	_, err := f.c.CreateTopic(f.Context(), bus.Topic{Name: "orders", Queues: 1025})
 	f.refused(err, bus.ErrInvalid, "queues", "1024")
-	_, err = f.c.Topic(f.ctx, "orders")
+	_, err = f.c.Topic(f.Context(), "orders")
 	f.refused(err, bus.ErrNoTopic, "orders")
 }
 
 func topicTypesToCome(f *fixture) {
 	for _, typ := range []bus.TopicType{bus.FIFO, bus.Delay, bus.Transaction, bus.Lite} {
-		_, err := f.c.CreateTopic(f.ctx, bus.Topic{Name: "orders", Type: typ})
+		_, err := f.c.CreateTopic(f.Context(), bus.Topic{Name: "orders", Type: typ})
 		f.refused(err, bus.ErrUnsupported, "orders", "type", string(typ))
 	}
 }
@@ -137,7 +136,7 @@ func topicList(f *fixture) {
 	for _, name := range []string{"b", "c", "a"} {
 		f.topic(name, 1)
 	}
-	list, err := f.c.Topics(f.ctx)
+	list, err := f.c.Topics(f.Context())
 	f.ok(err)
 	var own, internal []string
 	seen := map[uint64]string{}
@@ -165,14 +164,14 @@ func topicList(f *fixture) {
 
 func topicMissing(f *fixture) {
 	calls := map[string]func() error{
-		"Topic":       func() error { _, err := f.c.Topic(f.ctx, "nix"); return err },
-		"DeleteTopic": func() error { return f.c.DeleteTopic(f.ctx, "nix", false) },
-		"Bounds":      func() error { _, err := f.c.Bounds(f.ctx, "nix"); return err },
-		"OffsetAt":    func() error { _, err := f.c.OffsetAt(f.ctx, "nix", 0, time.Now()); return err },
-		"Scan":        func() error { _, err := f.c.Scan(f.ctx, "nix", "", "", 0); return err },
-		"Changed":     func() error { _, err := f.c.Changed(f.ctx, "nix", -1); return err },
+		"Topic":       func() error { _, err := f.c.Topic(f.Context(), "nix"); return err },
+		"DeleteTopic": func() error { return f.c.DeleteTopic(f.Context(), "nix", false) },
+		"Bounds":      func() error { _, err := f.c.Bounds(f.Context(), "nix"); return err },
+		"OffsetAt":    func() error { _, err := f.c.OffsetAt(f.Context(), "nix", 0, time.Now()); return err },
+		"Scan":        func() error { _, err := f.c.Scan(f.Context(), "nix", "", "", 0); return err },
+		"Changed":     func() error { _, err := f.c.Changed(f.Context(), "nix", -1); return err },
 		"Read": func() error {
-			_, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "nix"}}, bus.Limit{Wait: patience})
+			_, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "nix"}}, bus.Limit{Wait: patience})
 			return err
 		},
 	}
@@ -188,12 +187,12 @@ func topicMissing(f *fixture) {
 func topicDelete(f *fixture) {
 	f.topic("orders", 2)
 	f.put("orders", events("e", 3)...)
-	f.ok(f.c.DeleteTopic(f.ctx, "orders", false))
-	_, err := f.c.Topic(f.ctx, "orders")
+	f.ok(f.c.DeleteTopic(f.Context(), "orders", false))
+	_, err := f.c.Topic(f.Context(), "orders")
 	f.refused(err, bus.ErrNoTopic, "orders")
-	_, err = f.c.Append(f.ctx, bus.Batch{Writes: []bus.Write{{Topic: "orders", Events: events("e", 1)}}})
+	_, err = f.c.Append(f.Context(), bus.Batch{Writes: []bus.Write{{Topic: "orders", Events: events("e", 1)}}})
 	f.refused(err, bus.ErrNoTopic, "orders")
-	list, err := f.c.Topics(f.ctx)
+	list, err := f.c.Topics(f.Context())
 	f.ok(err)
 	if slices.ContainsFunc(list, func(t bus.Topic) bool { return t.Name == "orders" }) {
 		f.Fatal("still listed")
@@ -205,32 +204,32 @@ func topicDeleteLinked(f *fixture) {
 	f.topic("target", 1)
 	at := f.put("orders", events("e", 1)...)[0]
 	f.append(bus.Batch{Writes: []bus.Write{{Topic: "target", Links: []bus.Link{{To: ref(orders, at)}}}}})
-	f.refused(f.c.DeleteTopic(f.ctx, "orders", false), bus.ErrInUse, "orders", "target")
+	f.refused(f.c.DeleteTopic(f.Context(), "orders", false), bus.ErrInUse, "orders", "target")
 	f.same("still there", ids(f.queue("orders", 0)), []string{"e0"})
 
-	f.ok(f.c.DeleteTopic(f.ctx, "target", false)) // with its link
-	f.ok(f.c.DeleteTopic(f.ctx, "orders", false))
+	f.ok(f.c.DeleteTopic(f.Context(), "target", false)) // with its link
+	f.ok(f.c.DeleteTopic(f.Context(), "orders", false))
 
 	orders = f.topic("orders", 1)
 	f.topic("target", 1)
 	at = f.put("orders", events("e", 1)...)[0]
 	f.append(bus.Batch{Writes: []bus.Write{{Topic: "target", Links: []bus.Link{{To: ref(orders, at)}}}}})
-	f.ok(f.c.DeleteTopic(f.ctx, "orders", true))
-	_, err := f.c.Topic(f.ctx, "orders")
+	f.ok(f.c.DeleteTopic(f.Context(), "orders", true))
+	_, err := f.c.Topic(f.Context(), "orders")
 	f.refused(err, bus.ErrNoTopic, "orders")
 }
 
 func topicDeleteRead(f *fixture) {
 	f.topic("orders", 1)
 	m, own := f.own("readers", "orders/0")
-	f.refused(f.c.DeleteTopic(f.ctx, "orders", false), bus.ErrInUse, "orders", "readers")
+	f.refused(f.c.DeleteTopic(f.Context(), "orders", false), bus.ErrInUse, "orders", "readers")
 	f.save(own["orders/0"], 0)
-	f.ok(m.Leave(f.ctx))
-	f.ok(f.c.DeleteTopic(f.ctx, "orders", false)) // a checkpoint alone reads nothing
+	f.ok(m.Leave(f.Context()))
+	f.ok(f.c.DeleteTopic(f.Context(), "orders", false)) // a checkpoint alone reads nothing
 
 	f.topic("orders", 1)
 	f.own("readers", "orders/0")
-	f.ok(f.c.DeleteTopic(f.ctx, "orders", true))
+	f.ok(f.c.DeleteTopic(f.Context(), "orders", true))
 }
 
 func topicAnew(f *fixture) {
@@ -238,7 +237,7 @@ func topicAnew(f *fixture) {
 	f.put("orders", events("old", 3)...)
 	_, own := f.own("readers", "orders/0")
 	f.save(own["orders/0"], 2)
-	f.ok(f.c.DeleteTopic(f.ctx, "orders", true))
+	f.ok(f.c.DeleteTopic(f.Context(), "orders", true))
 
 	second := f.topic("orders", 1)
 	if second.ID == first.ID || second.ID == 0 {
@@ -247,9 +246,9 @@ func topicAnew(f *fixture) {
 	f.same("empty", f.bound("orders", 0), bus.Bound{})
 	f.put("orders", events("new", 2)...)
 	f.same("new events from offset 0", ids(f.queue("orders", 0)), []string{"new0", "new1"})
-	_, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "orders", ID: first.ID, Next: 1}}, bus.Limit{})
+	_, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "orders", ID: first.ID, Next: 1}}, bus.Limit{})
 	f.refused(err, bus.ErrNoTopic, "orders")
-	recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "orders", ID: second.ID, Next: 1}}, bus.Limit{})
+	recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "orders", ID: second.ID, Next: 1}}, bus.Limit{})
 	f.ok(err)
 	f.same("by the new id", ids(recs), []string{"new1"})
 	f.same("the old checkpoint", f.checkpoint("readers", "orders/0").Next, int64(-1))
@@ -265,7 +264,7 @@ func topicRetentionAge(f *fixture) {
 		f.same("next", b.Next, int64(5))
 		return b.First == 5
 	})
-	recs, err := f.c.Read(f.ctx, []bus.Cursor{{Topic: "orders"}}, bus.Limit{})
+	recs, err := f.c.Read(f.Context(), []bus.Cursor{{Topic: "orders"}}, bus.Limit{})
 	f.ok(err)
 	f.same("old ones read", len(recs), 0)
 	f.same("offset of the next", f.put("orders", events("n", 1)...)[0].Offset, int64(5))

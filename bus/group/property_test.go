@@ -163,7 +163,7 @@ func TestProperties(t *testing.T) {
 			"time": func(t *rapid.T) {
 				w.now = w.now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "ms")) * time.Millisecond)
 			},
-			"tick":  func(t *rapid.T) { w.s.Tick(w.now) },
+			"tick": func(t *rapid.T) { w.s.Tick(w.now) },
 			"round": func(t *rapid.T) {
 				w.s.Tick(w.now)
 				w.round()

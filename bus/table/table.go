@@ -18,11 +18,10 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
-	"slices"
-	"sync"
-
 	"millrace/bus"
 	"millrace/bus/event"
+	"slices"
+	"sync"
 )
 
 // Types of the events that stand for changes of a table.
@@ -190,6 +189,7 @@ func (t *Table[T]) Stats() Stats {
 			s.Entries++
 		case malformed:
 			s.Malformed++
+		case gone:
 		}
 	}
 	return s

@@ -8,6 +8,10 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/bus/table"
+	"millrace/bus/vfs"
 	"slices"
 	"strings"
 	"sync"
@@ -16,11 +20,6 @@ import (
 
 	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
-
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/bus/table"
-	"millrace/bus/vfs"
 )
 
 type entry struct {
