@@ -37,8 +37,9 @@ var arrows = map[string][]string{
 	"transforms":    {"bus/event", "schemas/spec", "rules/pattern", "rules/exprs"},
 	"rules":         {"bus/event", "transforms", "rules/pattern", "rules/exprs"},
 	"connectors":    {"bus/event", "schemas/spec"},
+	"connectors/formats": {"bus/event"},
 	// A connector, and connectorstest.
-	"connectors/*":       {"connectors", "bus/event", "schemas/spec"},
+	"connectors/*":       {"connectors", "connectors/formats", "bus/event", "schemas/spec"},
 	"connectors/builtin": {"connectors", "connectors/*"},
 	"workers/loop":       {"bus", "bus/event", "transforms", "connectors"},
 	"workers/letters":    {"bus", "bus/event", "workers/loop"},
@@ -66,6 +67,7 @@ var outside = map[string][]string{
 	"github.com/schollz/progressbar/v3":   {"cmd/millrace"},
 	"github.com/spf13/cobra":              {"cmd/millrace"},
 	"github.com/tidwall/gjson":            {"cmd/millrace", "rules/exprs", "connectors/*"},
+	"github.com/minio/minio-go/v7":        {"connectors/s3"},
 	"go.yaml.in/yaml/v4":                  {"cmd/millrace"},
 	"golang.org/x/sync":                   {"*"},
 	"go.uber.org/goleak":                  {"connectors/connectorstest"},

@@ -8,14 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"millrace/bus/event"
+	"millrace/connectors/formats"
 )
 
 // doc is a file that is read whole.
@@ -145,7 +144,7 @@ func (s *source) readDoc(d *doc, b *batch) {
 	}
 	e := s.docEvent(d.path)
 	e.Time = time.Unix(0, version.Mtime).UTC()
-	e.ContentType = contentType(d.path, content)
+	e.ContentType = formats.ContentType(filepath.ToSlash(d.path), content)
 	e.Data = content
 	e.Ext = []event.Attr{{Name: "filehash", Value: version.Hash}}
 	b.add(&e)
@@ -175,25 +174,4 @@ func readWhole(path string, limit int64) ([]byte, docPosition, error) {
 		err = nil // cut shorter meanwhile
 	}
 	return content[:n:n], version, err
-}
-
-// contentType tells a document's type by its extension, else by its content.
-// Text that claims to be JSON and is not is plain text.
-func contentType(path string, content []byte) string {
-	ct := map[string]string{
-		".md": "text/markdown", ".markdown": "text/markdown", ".html": "text/html", ".htm": "text/html", ".txt": "text/plain",
-		".csv": "text/csv", ".tsv": "text/tab-separated-values", ".json": "application/json", ".xml": "application/xml",
-		".yaml": "application/yaml", ".yml": "application/yaml", ".pdf": "application/pdf", ".rst": "text/x-rst", ".adoc": "text/asciidoc",
-		".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-		".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-		".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-		".png":  "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".svg": "image/svg+xml",
-	}[strings.ToLower(filepath.Ext(path))]
-	if ct == "application/json" && !validJSON(content) {
-		ct = ""
-	}
-	if ct == "" {
-		ct = http.DetectContentType(content)
-	}
-	return ct
 }

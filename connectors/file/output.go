@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"millrace/bus/event"
+	"millrace/connectors/formats"
 )
 
 // output is one written file. Several sinks, in other processes too, may share
@@ -31,7 +32,7 @@ type output struct {
 
 // add encodes a record. An error other than a *writeFault refuses it alone.
 func (o *output) add(ctx context.Context, r *event.Record) error {
-	if o.s.cfg.Format == ndjson {
+	if o.s.cfg.Format == formats.NDJSON {
 		o.buf = appendLine(o.buf, &r.Event, o.s.cfg.Value == "event")
 		return nil
 	}

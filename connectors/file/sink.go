@@ -14,6 +14,7 @@ import (
 
 	"millrace/bus/event"
 	"millrace/connectors"
+	"millrace/connectors/formats"
 )
 
 // bufferBytes is how much is kept until a flush; beyond it Write publishes by itself.
@@ -138,7 +139,7 @@ func (s *sink) output(ctx context.Context, topic string, queue int) (*output, er
 	path := s.cfg.pathFor(topic, queue)
 	o := s.outputs[path]
 	if o == nil {
-		o = &output{s: s, path: path, sidecar: sidecarPath(path), delimiter: delimiter(s.cfg.Delimiter, path), slots: map[string]*slotState{}}
+		o = &output{s: s, path: path, sidecar: sidecarPath(path), delimiter: formats.Delimiter(s.cfg.Delimiter, path), slots: map[string]*slotState{}}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return nil, err
 		}
@@ -154,7 +155,7 @@ func (s *sink) output(ctx context.Context, topic string, queue int) (*output, er
 		o.slot = &slotState{base: base, next: -1, held: -1}
 		o.slots[name] = o.slot
 	}
-	if s.cfg.Format == csv && o.columns == nil {
+	if s.cfg.Format == formats.CSV && o.columns == nil {
 		return o, o.loadColumns(ctx)
 	}
 	return o, nil

@@ -18,6 +18,7 @@ import (
 
 	"millrace/bus/event"
 	"millrace/connectors"
+	"millrace/connectors/formats"
 )
 
 // What one answer holds at most, and how many files stay open while nothing is
@@ -182,7 +183,7 @@ func (s *source) scan(ctx context.Context, b *batch) error {
 		if i%1024 == 1023 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if s.cfg.formatOf(path) == document {
+		if s.cfg.formatOf(path) == formats.Document {
 			s.seeDoc(path, b)
 			continue
 		}

@@ -2,19 +2,10 @@ package file
 
 import (
 	"path/filepath"
-	"strings"
 	"time"
-	"unicode/utf8"
 
+	"millrace/connectors/formats"
 	"millrace/schemas/spec"
-)
-
-// The formats of files.
-const (
-	ndjson   = "ndjson"
-	csv      = "csv"
-	text     = "text"
-	document = "document"
 )
 
 type sourceConfig struct {
@@ -45,23 +36,10 @@ func (c *sourceConfig) Check() error {
 }
 
 func checkDelimiter(d string) error {
-	ok := d == "" || d == "tab" || len(d) == 1 && d[0] < utf8.RuneSelf && !strings.Contains("\"\r\n", d)
-	if !ok && !spec.IsReference(d) {
+	if !formats.IsDelimiter(d) && !spec.IsReference(d) {
 		return &spec.Error{Problems: []spec.Problem{{Path: "csv.delimiter", Msg: "must be one ASCII character other than a quote or line end, or tab"}}}
 	}
 	return nil
-}
-
-// delimiter is that of one file.
-func delimiter(configured, path string) byte {
-	switch {
-	case configured == "tab", configured == "" && strings.EqualFold(filepath.Ext(path), ".tsv"):
-		return '\t'
-	case configured == "":
-		return ','
-	default:
-		return configured[0]
-	}
 }
 
 // formatOf is the format of one file.
@@ -69,14 +47,5 @@ func (c *sourceConfig) formatOf(path string) string {
 	if c.Format != "" {
 		return c.Format
 	}
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".ndjson", ".jsonl":
-		return ndjson
-	case ".csv", ".tsv":
-		return csv
-	case ".txt", ".log":
-		return text
-	default:
-		return document
-	}
+	return formats.ByName(filepath.ToSlash(path))
 }

@@ -30,7 +30,7 @@ type tail struct {
 	inode  inode
 	gen    int    // truncations so far
 	id     string // identity of inode and gen
-	lines  lines
+	lines  *lines
 	f      *os.File // nil while nothing is read
 	offset int64    // of the next line
 	line   int64    // lines before offset
@@ -189,7 +189,7 @@ func (s *source) readLines(ctx context.Context, t *tail, b *batch) (ended bool, 
 			})
 		}
 		t.offset += int64(n)
-		t.line += t.lines.count(line)
+		t.line += t.lines.Count(line)
 	}
 	return false, nil
 }
@@ -199,9 +199,9 @@ func (s *source) readLines(ctx context.Context, t *tail, b *batch) (ended bool, 
 func (s *source) next(ctx context.Context, t *tail, b *batch) (line []byte, n int, err error) {
 	limit := int(s.cfg.MaxLine)
 	for t.skip == 0 {
-		n := t.lines.split(t.rest, false)
+		n := t.lines.Split(t.rest, false)
 		if n == 0 && len(t.rest) > limit {
-			if n = t.lines.split(t.rest, true); n == len(t.rest) {
+			if n = t.lines.Split(t.rest, true); n == len(t.rest) {
 				t.head = bytes.Clone(t.rest[:min(len(t.rest), rawBytes)])
 				t.skip, t.rest = t.offset+int64(n), nil
 				break
@@ -223,7 +223,7 @@ func (s *source) next(ctx context.Context, t *tail, b *batch) (line []byte, n in
 			if len(t.rest) == 0 || !s.last(t) {
 				return nil, 0, nil
 			}
-			n = t.lines.split(t.rest, true)
+			n = t.lines.Split(t.rest, true)
 			return t.rest[:n], n, nil
 		}
 	}

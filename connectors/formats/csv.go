@@ -1,20 +1,18 @@
-package file
+package formats
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"millrace/bus/event"
 )
 
-// csvLines are CSV records: RFC 4180, with any one-byte delimiter and line ends of
+// csvRecords are CSV records: RFC 4180, with any one-byte delimiter and line ends of
 // either kind. A quote is special at the beginning of a field only.
-type csvLines struct {
-	lineEvents
+type csvRecords struct {
 	delimiter byte
 	header    bool
 	limit     int
@@ -24,9 +22,9 @@ type csvLines struct {
 
 var errOpenQuote = errors.New("a quote is opened and never closed")
 
-// split finds the end of the record. A quote that stays open to the end of all
+// Split finds the end of the record. A quote that stays open to the end of all
 // there will be costs its line only.
-func (l *csvLines) split(b []byte, final bool) int {
+func (l *csvRecords) Split(b []byte, final bool) int {
 	quoted, start := false, true // inside quotes; at the beginning of a field
 	i := 0
 	if bytes.HasPrefix(b, []byte(mark)) {
@@ -68,50 +66,64 @@ func (l *csvLines) split(b []byte, final bool) int {
 	return len(b)
 }
 
-func (*csvLines) count(line []byte) int64 { return max(1, int64(bytes.Count(line, []byte("\n")))) }
+// Count is at least 1; a quoted field may hold line ends.
+func (*csvRecords) Count(record []byte) int64 {
+	return max(1, int64(bytes.Count(record, []byte("\n"))))
+}
 
-// resume reads the header.
-func (l *csvLines) resume(f *os.File) error {
+// Resume reads the header.
+func (l *csvRecords) Resume(begin func() (io.ReadCloser, error)) error {
 	if !l.header || l.columns != nil {
 		return nil
 	}
+	r, err := begin()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var buf []byte
 	for size := 64 << 10; ; size *= 2 {
-		buf := make([]byte, min(size, l.limit))
-		n, err := f.ReadAt(buf, 0)
-		if err != nil && err != io.EOF {
+		size = min(size, l.limit)
+		start := len(buf)
+		buf = append(buf, make([]byte, size-start)...)
+		n, err := io.ReadFull(r, buf[start:])
+		buf = buf[:start+n]
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 			return err
 		}
-		if end := l.split(buf[:n], err == io.EOF || size >= l.limit); end > 0 {
+		final := err != nil || size >= l.limit
+		if end := l.Split(buf, final); end > 0 {
 			if perr := l.parse(trimLine(buf[:end], 0)); perr != nil {
 				return fmt.Errorf("header: %w", perr)
 			}
 			l.setColumns()
 			return nil
 		}
-		if err == io.EOF || size >= l.limit {
+		if final {
 			return errors.New("the file has no CSV header")
 		}
 	}
 }
 
-func (l *csvLines) add(line []byte, at int64, b *batch) error {
-	line = trimLine(line, at)
-	if len(line) == 0 {
-		return nil
+// Read makes a JSON object of strings.
+func (l *csvRecords) Read(record []byte, at int64, e *event.Event) (bool, error) {
+	record = trimLine(record, at)
+	if len(record) == 0 {
+		return false, nil
 	}
-	if err := l.parse(line); err != nil {
-		return err
+	if err := l.parse(record); err != nil {
+		return false, err
 	}
 	if l.columns == nil {
 		l.setColumns()
 		if l.header {
-			return nil
+			return false, nil
 		}
 	}
 	if len(l.fields) != len(l.columns) {
-		return fmt.Errorf("the record has %d fields, the header %d", len(l.fields), len(l.columns))
+		return false, fmt.Errorf("the record has %d fields, the header %d", len(l.fields), len(l.columns))
 	}
-	data := make([]byte, 0, 2*len(line)+16*len(l.columns))
+	data := make([]byte, 0, 2*len(record)+16*len(l.columns))
 	for i, column := range l.columns {
 		data = append(data, ","...)
 		data = event.AppendQuoted(data, column)
@@ -119,11 +131,12 @@ func (l *csvLines) add(line []byte, at int64, b *batch) error {
 		data = event.AppendQuoted(data, string(l.fields[i]))
 	}
 	data[0] = '{'
-	return l.put(append(data, '}'), at, b)
+	e.Data = append(data, '}')
+	return true, nil
 }
 
 // parse cuts a record, without its line end, into l.fields.
-func (l *csvLines) parse(record []byte) error {
+func (l *csvRecords) parse(record []byte) error {
 	l.fields = l.fields[:0]
 	for {
 		if len(record) == 0 || record[0] != '"' {
@@ -164,7 +177,7 @@ func (l *csvLines) parse(record []byte) error {
 
 // setColumns names the columns by the fields, or by number without a header; a
 // name that comes twice gets a number.
-func (l *csvLines) setColumns() {
+func (l *csvRecords) setColumns() {
 	seen := map[string]bool{}
 	l.columns = make([]string, len(l.fields))
 	for i, field := range l.fields {
