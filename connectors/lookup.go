@@ -125,8 +125,7 @@ func Parse(plugins []Plugin, config map[string]any) (Parsed, error) {
 
 // asSpecError gives every error of a check the one form.
 func asSpecError(err error) error {
-	var se *spec.Error
-	if errors.As(err, &se) {
+	if _, ok := errors.AsType[*spec.Error](err); ok {
 		return err
 	}
 	return &spec.Error{Problems: []spec.Problem{{Msg: err.Error()}}}

@@ -121,6 +121,7 @@ func (c *SinkCase) crashes(t *testing.T) {
 }
 
 func (c *SinkCase) crash(t *testing.T, r *rand.Rand) {
+	t.Helper()
 	config, read := c.Target(t)
 	s := c.open(t, config)
 	var next, saved [queues]int64

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -47,7 +48,7 @@ func (c *config) parse() (t templates, err error) {
 		err = t.data.check()
 	}
 	if err == nil && c.Padding > 0 && !strings.HasPrefix(strings.TrimSpace(c.Template), "{") {
-		add("payload.bytes", fmt.Errorf("needs a template that makes a JSON object"))
+		add("payload.bytes", errors.New("needs a template that makes a JSON object"))
 	}
 	add("template", err)
 	t.key, err = parseTemplate(c.Key)

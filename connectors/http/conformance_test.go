@@ -18,6 +18,7 @@ func TestConformance(t *testing.T) {
 	for _, mode := range []string{"binary", "structured", "batch"} {
 		t.Run(mode, func(t *testing.T) {
 			c := connectorstest.SinkCase{Plugin: sink.Plugin(), Target: func(t *testing.T) (map[string]any, func(*testing.T) []string) {
+				t.Helper()
 				url, read := endpoint(t, mode)
 				return map[string]any{"url": url, "mode": mode, "batch": 3, "allow.private": true, "headers": map[string]any{"X-A": "b"}}, read
 			}}
@@ -31,6 +32,7 @@ func TestConformance(t *testing.T) {
 
 // endpoint keeps the ids of what the CloudEvents SDK reads, and refuses some.
 func endpoint(t *testing.T, mode string) (url string, read func(*testing.T) []string) {
+	t.Helper()
 	var mu sync.Mutex
 	var ids []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -114,8 +114,8 @@ func (s *sink) send(ctx context.Context, records []event.Record, numbers []int) 
 		}
 		return targetError{err}
 	}
-	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // read to its end, a connection is used again; what is longer costs the connection
+	_ = resp.Body.Close()                                    // the answer counts, not how it ends
 	return s.judge(resp, said)
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -61,7 +62,7 @@ func TestModes(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				got = append(got, fmt.Sprint(len(events)))
+				got = append(got, strconv.Itoa(len(events)))
 				for _, e := range events {
 					got = append(got, fmt.Sprintf("%s %s %s %s %s %v", e.ID(), e.Source(), e.Subject(), e.Extensions()["partitionkey"], e.Data(), e.Time().Equal(now)))
 				}
@@ -142,7 +143,7 @@ func TestAnswers(t *testing.T) {
 		}
 		retry, asked := errors.AsType[*connectors.RetryError](err)
 		if err == nil || connectors.IsPermanent(err) != tc.permanent || asked != (tc.pause >= 0) || asked && retry.After != tc.pause ||
-			!strings.Contains(err.Error(), "because of this") || !strings.Contains(err.Error(), fmt.Sprint(tc.status)) {
+			!strings.Contains(err.Error(), "because of this") || !strings.Contains(err.Error(), strconv.Itoa(tc.status)) {
 			t.Errorf("%+v: %v", tc, err)
 		}
 	}
@@ -194,7 +195,7 @@ func TestOrder(t *testing.T) {
 		s := sinkTo(t, server.URL, map[string]any{"mode": tc.mode, "batch": 2})
 		var recs []event.Record
 		for i, key := range []string{"", "k", "x", "k", "", "y"} {
-			recs = append(recs, sample(fmt.Sprint(i), key))
+			recs = append(recs, sample(strconv.Itoa(i), key))
 		}
 		err := s.Write(t.Context(), recs)
 		server.Close()
@@ -279,10 +280,10 @@ func TestConfig(t *testing.T) {
 		{"headers", map[string]any{"a b": "c"}, "headers.a b: is not a header, or its value has a line end"},
 		{"headers", `{"a":"b\r\nc: d"}`, "headers.a: is not a header, or its value has a line end"},
 		{"headers.Ce-Id", "x", "headers.Ce-Id: is set by the sink itself"},
-		{"mode", "bianry", `mode: must be one of binary, structured, batch (did you mean "binary"?), not "bianry"`},
+		{"mode", "batched", `mode: must be one of binary, structured, batch (did you mean "batch"?), not "batched"`},
 	} {
 		err := Plugin().Sink.Check(map[string]any{"url": "https://example.com", tc.key: tc.value})
-		if got := fmt.Sprint(err); got != tc.want && !(err == nil && tc.want == "") {
+		if got := fmt.Sprint(err); got != tc.want && (err != nil || tc.want != "") {
 			t.Errorf("%s=%v: %s", tc.key, tc.value, got)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -198,9 +200,9 @@ func (r *receiver) id(h http.Header, body []byte, now time.Time) string {
 		}
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%d.", now.UnixNano())
+	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(now.UnixNano())))
 	sum.Write(body)
-	return fmt.Sprintf("%x", sum.Sum(nil)[:16])
+	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
 // formJSON is a form as a JSON object.

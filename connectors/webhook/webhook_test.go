@@ -10,8 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,9 +33,7 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 func receive(t *testing.T, config map[string]any, headers map[string]string, body string) ([]event.Event, error) {
 	t.Helper()
 	full := map[string]any{"topic": "t"}
-	for k, v := range config {
-		full[k] = v
-	}
+	maps.Copy(full, config)
 	kind := Plugin().Source
 	if err := kind.Check(full); err != nil {
 		t.Fatal(err)
@@ -137,12 +138,11 @@ func TestCloudEvents(t *testing.T) {
 		for k := range req.Header {
 			headers[k] = req.Header.Get(k)
 		}
-		body := new(strings.Builder)
-		buf := make([]byte, 4096)
-		for n, err := 0, error(nil); err == nil; body.Write(buf[:n]) {
-			n, err = req.Body.Read(buf)
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Fatal(err)
 		}
-		got, err := receive(t, nil, headers, body.String())
+		got, err := receive(t, nil, headers, string(body))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Error(structured, err, diff)
 		}
@@ -217,7 +217,7 @@ func TestStandardWebhooks(t *testing.T) {
 		{-6 * time.Minute, "v1,", "401 webhook-timestamp: is more than 5 minutes from now: check the clocks"},
 		{0, "v1a,", "401 webhook-signature: has no v1 signature that matches the body: it is signed with another secret, or the body was changed on its way"},
 	} {
-		stamp := fmt.Sprint(now.Add(-tc.age).Unix())
+		stamp := strconv.FormatInt(now.Add(-tc.age).Unix(), 10)
 		signature := tc.version + base64.StdEncoding.EncodeToString(mac(sha256.New, string(key), id+"."+stamp+"."+body))
 		headers := map[string]string{"Content-Type": "application/json", "webhook-id": id, "webhook-timestamp": stamp, "webhook-signature": signature}
 		events, err := receive(t, config, headers, body)

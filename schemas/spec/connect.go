@@ -79,11 +79,11 @@ func (f *Field) connectType() string {
 		if f.millis {
 			return "LONG"
 		}
-		return "STRING"
 	case List:
 		if f.Elem.Kind != Object && f.Elem.Kind != Any {
 			return "LIST"
 		}
+	case String, Size, Map, Object, Any:
 	}
 	return "STRING"
 }
@@ -94,9 +94,9 @@ func (f *Field) width() string {
 		return "SHORT"
 	case String:
 		return "MEDIUM"
-	default:
-		return "LONG"
+	case List, Map, Object, Any:
 	}
+	return "LONG"
 }
 
 // Validate checks config like Decode and returns a result for every key of the

@@ -171,6 +171,7 @@ func isNumber(s string) bool {
 
 func (k Kind) noun() string {
 	switch k {
+	case String, Bool, Map, Object, Any:
 	case Int:
 		return "a whole number"
 	case Float:
@@ -181,9 +182,8 @@ func (k Kind) noun() string {
 		return `a size such as "64MiB" or "1024"`
 	case List:
 		return "a list"
-	default:
-		return "a value"
 	}
+	return "a value"
 }
 
 // number reads text as the field's number: a duration in nanoseconds, a size in
@@ -216,9 +216,9 @@ func (f *Field) number(s string) (float64, error) {
 			err = strconv.ErrRange
 		}
 		return n, err
-	default:
-		return 0, fmt.Errorf("%q: this kind of field has no bounds", s)
+	case String, Bool, Object, Any:
 	}
+	return 0, fmt.Errorf("%q: this kind of field has no bounds", s)
 }
 
 func (f *Field) convertList(value any, path string) (reflect.Value, []Problem) {

@@ -150,12 +150,8 @@ func empty(v reflect.Value) bool {
 	if !v.IsValid() {
 		return false
 	}
-	switch v.Kind() {
-	case reflect.String, reflect.Slice, reflect.Map:
-		return v.Len() == 0
-	default:
-		return false
-	}
+	k := v.Kind()
+	return (k == reflect.String || k == reflect.Slice || k == reflect.Map) && v.Len() == 0
 }
 
 // lookup finds the field's value, dotted entries of maps and structs included;

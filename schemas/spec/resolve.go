@@ -132,8 +132,7 @@ func fetch(kind, name string) (string, error) {
 
 // unwrapPath drops the operation and path, which the reference shows already.
 func unwrapPath(err error) error {
-	var pe *os.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err
 	}
 	return err
@@ -144,7 +143,7 @@ func readSecret(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	content, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
 	if err == nil && len(content) > maxSecretFile {
 		err = fmt.Errorf("the file is larger than %d bytes", maxSecretFile)

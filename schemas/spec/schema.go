@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"maps"
 	"reflect"
 	"regexp"
 	"strings"
@@ -23,10 +24,10 @@ func (s *Spec) object() map[string]any {
 		if f.Required {
 			required = append(required, f.Name)
 		}
-		switch f.Kind {
-		case Map:
+		if f.Kind == Map {
 			patterns["^"+regexp.QuoteMeta(f.Name)+`\..`] = f.Elem.schema()
-		case Object:
+		}
+		if f.Kind == Object {
 			for j := range f.Object.fields {
 				inner := &f.Object.fields[j]
 				properties[f.Name+"."+inner.Name] = inner.schema()
@@ -83,10 +84,7 @@ func (f *Field) schema() map[string]any {
 	case Map:
 		schema["type"], schema["additionalProperties"] = []any{"object", "string"}, f.Elem.schema()
 	case Object:
-		inner := f.Object.object()
-		for k, v := range inner {
-			schema[k] = v
-		}
+		maps.Copy(schema, f.Object.object())
 		schema["type"] = []any{"object", "string"}
 	case Any:
 	}
@@ -128,9 +126,9 @@ func (f *Field) jsonDefault() any {
 			items[i] = item.String()
 		}
 		return items
-	default:
-		return f.Default
+	case String, Duration, Size, Map, Object, Any:
 	}
+	return f.Default
 }
 
 func anys(in []string) []any {
@@ -233,7 +231,7 @@ func (f *Field) TypeName() string {
 		return "map of " + f.Elem.TypeName()
 	case Object:
 		return "object"
-	default:
-		return "JSON"
+	case Any:
 	}
+	return "JSON"
 }

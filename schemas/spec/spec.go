@@ -272,26 +272,25 @@ func (f *Field) setType(t reflect.Type, outer []reflect.Type, where string) {
 }
 
 func (f *Field) setKind(t reflect.Type, outer []reflect.Type, where string) {
-	switch t.Kind() {
-	case reflect.String:
+	switch k := t.Kind(); {
+	case k == reflect.String:
 		f.Kind = String
-	case reflect.Bool:
+	case k == reflect.Bool:
 		f.Kind = Bool
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32:
+	case k >= reflect.Int && k <= reflect.Int64, k >= reflect.Uint && k <= reflect.Uint32:
 		f.Kind = Int
-	case reflect.Float32, reflect.Float64:
+	case k == reflect.Float32, k == reflect.Float64:
 		f.Kind = Float
-	case reflect.Slice:
+	case k == reflect.Slice:
 		f.Kind, f.Elem = List, &Field{}
 		f.Elem.setType(t.Elem(), outer, where)
-	case reflect.Map:
+	case k == reflect.Map:
 		if t.Key().Kind() != reflect.String {
 			panic(where + "a map's keys must be strings")
 		}
 		f.Kind, f.Elem = Map, &Field{}
 		f.Elem.setType(t.Elem(), outer, where)
-	case reflect.Struct:
+	case k == reflect.Struct:
 		f.Kind, f.Object = Object, ofType(t, outer)
 	default:
 		panic(fmt.Sprintf("%s%v is not a type for config", where, t))
