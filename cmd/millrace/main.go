@@ -61,7 +61,7 @@ func newRoot() *cobra.Command {
 		newServe(), newWorker(),
 		newApply(), newGet(), newDelete(),
 		newTopic(), newGroup(), newRule(), newConnector(),
-		newProduce(), newConsume(),
+		newProduce(), newConsume(), newDemo(),
 		newVersion(),
 	)
 	return root

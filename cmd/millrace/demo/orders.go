@@ -1,0 +1,196 @@
+package demo
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	webhookSecret = "only-for-the-demo"
+	patience      = 20 * time.Second
+)
+
+func (r *run) orders(ctx context.Context, t *target) error {
+	r.begin("orders", "CloudEvents and a signed webhook → a rule → a file and an HTTP target")
+	if err := r.node.apply(ctx, filepath.Join(r.o.Root, "examples", "orders.yaml")); err != nil {
+		return err
+	}
+	if err := r.postOrders(ctx); err != nil {
+		return err
+	}
+	file := filepath.Join(r.dir, "big-orders.ndjson")
+	want := []string{"o1", "o4", "hook-1"}
+	_, ok, err := until(ctx, patience, func() (bool, error) {
+		ids, err := idsIn(file)
+		return len(ids) >= len(want), err
+	})
+	if err != nil {
+		return err
+	}
+	ids, err := idsIn(file)
+	if err != nil {
+		return err
+	}
+	slices.Sort(ids)
+	slices.Sort(want)
+	r.check(ok && slices.Equal(ids, want), "the file holds the big orders in euro, by event or webhook, and no others: %s", strings.Join(ids, " "))
+	_, ok, err = until(ctx, patience, func() (bool, error) { return t.has("o1") && t.has("o4") && t.has("hook-1"), nil })
+	if err != nil {
+		return err
+	}
+	r.check(ok, "the HTTP target got the same three")
+	if err := r.checkUnmatched(ctx); err != nil {
+		return err
+	}
+	return r.redrive(ctx, file)
+}
+
+// postOrders posts six orders as CloudEvents, one of them poisoned, one by a
+// signed webhook and one with a wrong signature.
+func (r *run) postOrders(ctx context.Context) error {
+	order := func(id, data string) json.RawMessage {
+		return json.RawMessage(fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"/demo","type":"order.created","partitionkey":%q,"data":%s}`, id, id, data))
+	}
+	batch := []json.RawMessage{
+		order("o1", `{"amount":250,"currency":"EUR","customer":{"id":"c1","name":"Ada"}}`),
+		order("o2", `{"amount":20,"currency":"EUR","customer":{"id":"c2","name":"Bo"}}`),
+		order("o3", `{"amount":900,"currency":"USD","customer":{"id":"c3","name":"Cy"}}`),
+		order("o4", `{"amount":100.01,"currency":"EUR","customer":{"id":"c4","name":"Di"}}`),
+		order("o5", `{"amount":500,"currency":"EUR"}`), // poisoned: whose order?
+		order("o6", `{"amount":5,"currency":"EUR","customer":{"id":"c6","name":"Ed"}}`),
+	}
+	var stored []struct{ ID string }
+	header := map[string]string{"Content-Type": "application/cloudevents-batch+json"}
+	if err := r.node.call(ctx, "POST", "/topics/orders/events", header, batch, &stored); err != nil {
+		return err
+	}
+	r.check(len(stored) == len(batch), "%d orders posted as CloudEvents are stored", len(stored))
+
+	body := []byte(`{"amount":1200,"currency":"EUR","customer":{"id":"c7","name":"Flo"}}`)
+	mac := hmac.New(sha256.New, []byte(webhookSecret))
+	mac.Write(body)
+	header = map[string]string{"X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil)), "X-GitHub-Delivery": "hook-1"}
+	if err := r.node.call(ctx, "POST", "/webhooks/shop", header, body, nil); err != nil {
+		return err
+	}
+	header["X-Hub-Signature-256"] = "sha256=" + strings.Repeat("00", sha256.Size)
+	err := r.node.call(ctx, "POST", "/webhooks/shop", header, body, nil)
+	r.check(err != nil && strings.Contains(err.Error(), "401"), "a signed webhook is taken, one with a wrong signature answers 401")
+	return nil
+}
+
+func (r *run) checkUnmatched(ctx context.Context) error {
+	const metric = "millrace_task_dropped_total"
+	var n float64
+	_, ok, err := until(ctx, patience, func() (bool, error) {
+		values, err := r.node.metric(ctx, metric, `name="orders",reason="unmatched"`)
+		n = values
+		return values == 3, err
+	})
+	if err != nil {
+		return err
+	}
+	r.check(ok, "%s says that %.0f orders matched no rule", metric, n)
+	return nil
+}
+
+// redrive looks at the poisoned order in the dead letters, mends the rule and
+// sends it again.
+func (r *run) redrive(ctx context.Context, file string) error {
+	const dead = "__dead.big-orders"
+	var letters []map[string]any
+	_, ok, err := until(ctx, patience, func() (bool, error) {
+		letters = nil
+		err := r.node.call(ctx, "GET", "/dead-letters/"+dead, nil, nil, &letters)
+		if err != nil && strings.Contains(err.Error(), "404") {
+			err = nil
+		}
+		return len(letters) >= 2, err // one for each of the rule's two targets
+	})
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(letters)
+	if err != nil {
+		return err
+	}
+	reason := ""
+	if len(letters) > 0 {
+		reason = fmt.Sprint(letters[0]["reason"])
+	}
+	r.check(ok && strings.Contains(string(text), `"o5"`) && strings.Contains(string(text), "customer"), "the poisoned order is in the dead letters of both targets: %s", reason)
+
+	var rule struct {
+		Spec map[string]any `json:"spec"`
+	}
+	if err := r.node.call(ctx, "GET", "/rules/big-orders", nil, nil, &rule); err != nil {
+		return err
+	}
+	steps, _ := rule.Spec["transforms"].([]any)
+	step, _ := steps[0].(map[string]any)
+	template, _ := step["template"].(map[string]any)
+	template["missing"] = "null"
+	if err := r.node.call(ctx, "PUT", "/rules/big-orders", nil, rule.Spec, nil); err != nil {
+		return err
+	}
+	var answer struct{ Redriven int }
+	if err := r.node.call(ctx, "POST", "/dead-letters/"+dead+"/redrive", nil, map[string]any{}, &answer); err != nil {
+		return err
+	}
+	_, ok, err = until(ctx, patience, func() (bool, error) {
+		ids, err := idsIn(file)
+		return slices.Contains(ids, "o5"), err
+	})
+	if err != nil {
+		return err
+	}
+	r.check(ok && answer.Redriven == 2, "the rule mended and %d dead letters redriven: the order is in the file", answer.Redriven)
+	letters = nil
+	err = r.node.call(ctx, "GET", "/dead-letters/"+dead, nil, nil, &letters)
+	r.check(err == nil && len(letters) == 0, "no dead letter is left")
+	return nil
+}
+
+// idsIn returns the ids of the events in a file of NDJSON.
+func idsIn(path string) ([]string, error) {
+	all, err := lines(path)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, l := range all {
+		var e struct{ ID string }
+		if err := json.Unmarshal([]byte(l), &e); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		ids = append(ids, e.ID)
+	}
+	return ids, nil
+}
+
+// metric adds up the samples of one metric whose labels hold label.
+func (n *node) metric(ctx context.Context, name, label string) (sum float64, err error) {
+	text, err := n.text(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, name) || !strings.Contains(line, label) {
+			continue
+		}
+		var v float64
+		if _, err := fmt.Sscan(line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:], &v); err != nil {
+			return 0, fmt.Errorf("metric %s: %w", name, err)
+		}
+		sum += v
+	}
+	return sum, nil
+}
