@@ -91,6 +91,8 @@ func New(o Options) (*Server, error) {
 	if o.MaxBodies == 0 {
 		o.MaxBodies = 4 * o.MaxBody
 	}
+	// The largest body and the copy that it is parsed from must fit.
+	o.MaxBodies = max(o.MaxBodies, 2*(o.MaxBody+1))
 	s := &Server{
 		client: o.Client, plugins: o.Plugins, dataDir: o.Node.DataDir, log: o.Logger, now: o.Now, check: o.Health,
 		maxEvents: o.MaxBody, heartbeat: heartbeat, bodies: budget{most: o.MaxBodies},

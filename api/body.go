@@ -61,7 +61,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int64) (
 	release = func() { s.bodies.give(held) }
 	grow := func(size int64) error {
 		if !s.bodies.take(size) {
-			return &rest.Error{Status: http.StatusTooManyRequests, Msg: fmt.Sprintf("the server holds %d bytes of request bodies, its limit: try again in a moment", s.bodies.most), RetryAfter: time.Second}
+			return s.fullOfBodies()
 		}
 		held += size
 		next := make([]byte, len(body), size)
@@ -94,6 +94,13 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int64) (
 			release()
 			return nil, nil, bodyError(r.Context(), err)
 		}
+	}
+}
+
+func (s *Server) fullOfBodies() error {
+	return &rest.Error{
+		Status: http.StatusTooManyRequests, RetryAfter: time.Second,
+		Msg: fmt.Sprintf("the server holds as much of request bodies as it may, %s: try again in a moment", mebibytes(s.bodies.most)),
 	}
 }
 

@@ -1,14 +1,13 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"mime"
 	"net/http"
-	"net/url"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"millrace/api/desired"
 	"millrace/api/rest"
@@ -184,7 +183,8 @@ func headerField(err error) error {
 }
 
 // headerValue undoes the binding's encoding: optional double quotes with
-// backslash escapes, then percent-encoding.
+// backslash escapes, then percent-encoding. A percent sign that begins no escape
+// stands for itself, as senders that do not encode mean it.
 func headerValue(v string) (string, error) {
 	if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {
 		var b strings.Builder
@@ -196,14 +196,22 @@ func headerValue(v string) (string, error) {
 		}
 		v = b.String()
 	}
-	out, err := url.PathUnescape(v)
-	if err != nil {
-		return "", fmt.Errorf("is not percent-encoded well: %w", err)
+	if strings.Contains(v, "%") {
+		var b strings.Builder
+		for i := 0; i < len(v); i++ {
+			if i+2 < len(v) && v[i] == '%' {
+				if c, err := strconv.ParseUint(v[i+1:i+3], 16, 8); err == nil {
+					b.WriteByte(byte(c))
+					i += 2
+					continue
+				}
+			}
+			b.WriteByte(v[i])
+		}
+		v = b.String()
 	}
-	if !isUTF8(out) {
+	if !utf8.ValidString(v) {
 		return "", errors.New("is not UTF-8 once its percent-encoding is undone")
 	}
-	return out, nil
+	return v, nil
 }
-
-func isUTF8(s string) bool { return bytes.Equal([]byte(s), bytes.ToValidUTF8([]byte(s), nil)) }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"log/slog"
 	"net/http/httptest"
 	"reflect"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"millrace/api/rest"
-	"millrace/bus"
 )
 
 // metrics exports what others count: it is the only place that knows Prometheus.
@@ -44,6 +42,9 @@ func newMetrics(o *Options, held func() float64) (*metrics, error) {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		groupCollector{client: o.Client, log: o.Logger},
+	}
+	if o.Tasks != nil {
+		all = append(all, taskCollector{o.Tasks})
 	}
 	for prefix, stats := range o.Stats {
 		all = append(all, statsCollector{prefix: "millrace_" + prefix, stats: stats})
@@ -119,43 +120,15 @@ func emit(out chan<- prometheus.Metric, name string, v reflect.Value, labels, va
 	}
 }
 
-// snake writes LogBytes as log_bytes.
+// snake writes LogBytes as log_bytes and HTTPCalls as http_calls.
 func snake(s string) string {
 	var b strings.Builder
 	for i, c := range s {
-		if unicode.IsUpper(c) && i > 0 && !unicode.IsUpper(rune(s[i-1])) {
+		upper := func(at int) bool { return at < len(s) && unicode.IsUpper(rune(s[at])) }
+		if upper(i) && i > 0 && (!upper(i-1) || i+1 < len(s) && !upper(i+1)) {
 			b.WriteByte('_')
 		}
 		b.WriteRune(unicode.ToLower(c))
 	}
 	return b.String()
-}
-
-// groupCollector exports the lag of every group.
-type groupCollector struct {
-	client bus.Client
-	log    *slog.Logger
-}
-
-var lagDesc = prometheus.NewDesc("millrace_group_lag", "Events that a group has still to read.", []string{"group"}, nil)
-
-// Describe names the one metric.
-func (groupCollector) Describe(out chan<- *prometheus.Desc) { out <- lagDesc }
-
-// Collect asks the bus.
-func (c groupCollector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	groups, err := c.client.Groups(ctx)
-	if err != nil {
-		c.log.Warn("group lag not exported", "error", err)
-		return
-	}
-	for _, g := range groups {
-		var sum int64
-		for _, slot := range g.Slots {
-			sum += lag(slot)
-		}
-		out <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, float64(sum), g.Name)
-	}
 }

@@ -140,6 +140,12 @@ func (s *Server) serve(c echo.Context, route rest.Route) (err error) {
 		return err
 	}
 	defer release()
+	if route.Events { // events are parsed from a copy
+		if !s.bodies.take(int64(len(body))) {
+			return s.fullOfBodies()
+		}
+		defer s.bodies.give(int64(len(body)))
+	}
 	req.Body = body
 
 	a, err := route.Handle(r.Context(), req)

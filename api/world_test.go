@@ -13,7 +13,7 @@ import (
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
-	"millrace/connectors/file"
+	"millrace/connectors/blackhole"
 	"millrace/connectors/webhook"
 	"millrace/workers"
 )
@@ -76,7 +76,7 @@ func testPlugins() []connectors.Plugin {
 	shelf.Sink.Search = func(_ context.Context, _ map[string]any, env connectors.Env) (connectors.Searcher, error) {
 		return shelfSearcher{env.Connector}, nil
 	}
-	return append([]connectors.Plugin{file.Plugin(), webhook.Plugin()}, shelf)
+	return append([]connectors.Plugin{blackhole.Plugin(), webhook.Plugin()}, shelf)
 }
 
 type shelfConfig struct {
