@@ -5,16 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/bus/table"
+	"millrace/connectors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
-
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/bus/table"
-	"millrace/connectors"
 )
 
 // BenchmarkPipeline takes events of 1 KB from a source through a sync topic, a
@@ -90,11 +90,11 @@ func (f *flood) Read(context.Context) (connectors.Produced, error) {
 	p := connectors.Produced{Events: make([]connectors.Out, 0, 1000)}
 	for ; len(p.Events) < 1000 && f.next < f.n; f.next++ {
 		p.Events = append(p.Events, connectors.Out{Event: event.Event{
-			ID: fmt.Sprint(f.next), Source: "/flood", Type: "t", Key: "k",
+			ID: strconv.Itoa(f.next), Source: "/flood", Type: "t", Key: "k",
 			Data: fmt.Appendf(nil, `{"n":%d,"even":%v,"pad":"%s"}`, f.next, f.next%2 == 1, f.pad),
 		}})
 	}
-	p.Positions = map[string]json.RawMessage{"n": json.RawMessage(fmt.Sprint(f.next))}
+	p.Positions = map[string]json.RawMessage{"n": json.RawMessage(strconv.Itoa(f.next))}
 	return p, nil
 }
 

@@ -3,7 +3,6 @@ package workers
 import (
 	"context"
 	"math"
-
 	"millrace/bus"
 	"millrace/workers/loop"
 )

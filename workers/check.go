@@ -2,7 +2,6 @@ package workers
 
 import (
 	"encoding/json"
-
 	"millrace/connectors"
 	"millrace/rules"
 )

@@ -4,15 +4,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"time"
-
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/rules"
 	"millrace/transforms"
 	"millrace/workers/deliver"
 	"millrace/workers/loop"
+	"time"
 )
 
 // readRule reads and compiles a rule; what is wrong with it is kept in err.
@@ -114,7 +114,7 @@ func stepsOf(raw json.RawMessage) (steps []json.RawMessage, err error) {
 		return nil, nil
 	}
 	if err := json.Unmarshal(raw, &steps); err != nil {
-		return nil, fmt.Errorf(`transforms: must be a list of steps such as [{"remove": ["data.card"]}]`)
+		return nil, errors.New(`transforms: must be a list of steps such as [{"remove": ["data.card"]}]`)
 	}
 	_, err = transforms.Compile(steps, transforms.Env{})
 	return steps, err

@@ -2,7 +2,6 @@ package workers
 
 import (
 	"context"
-
 	"millrace/bus"
 	"millrace/workers/letters"
 )

@@ -2,9 +2,8 @@ package workers
 
 import (
 	"encoding/json"
-	"time"
-
 	"millrace/workers/letters"
+	"time"
 )
 
 // Tables of desired state, written by the api and read by every worker.

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/connectors"
 	"os"
 	"slices"
 	"strconv"
@@ -14,10 +17,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/connectors"
 )
 
 // flaky is a Client whose appends fail: before they are stored, or after, so that

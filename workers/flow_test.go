@@ -2,11 +2,10 @@ package workers
 
 import (
 	"errors"
-	"strings"
-	"testing"
-
 	"millrace/bus/event"
 	"millrace/workers/loop"
+	"strings"
+	"testing"
 )
 
 func TestSourceToTopic(t *testing.T) {

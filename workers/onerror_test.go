@@ -3,14 +3,13 @@ package workers
 import (
 	"errors"
 	"fmt"
+	"millrace/bus/event"
+	"millrace/connectors"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"millrace/bus/event"
-	"millrace/connectors"
 )
 
 const fast = `"retry":{"strategy":"custom","attempts":2,"delay":"5ms","maxDelay":"20ms"}`

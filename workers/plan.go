@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
-	"slices"
-
 	"millrace/bus"
 	"millrace/connectors"
 	"millrace/rules"
 	"millrace/workers/deliver"
 	"millrace/workers/loop"
+	"regexp"
+	"slices"
 )
 
 // kind of a unit.

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"millrace/bus"
+	"millrace/connectors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"millrace/bus"
-	"millrace/connectors"
 )
 
 func noSource(context.Context, counterConfig, connectors.Env) (connectors.Source, error) {
@@ -44,8 +43,10 @@ func (b *base) plan() *plan {
 	return planOf(desired{
 		connectors: b.connectors, rules: read, connections: b.connections, topics: viewOf(b.topics),
 		plugins: []connectors.Plugin{
-			{Name: "one", Source: connectors.SourceOf(noSource)}, {Name: "many", Source: many},
-			{Name: "probe", Sink: connectors.SinkOf(noSink)}, {Name: "http", Sink: connectors.SinkOf(noHTTP)},
+			{Name: "one", Source: connectors.SourceOf(noSource)},
+			{Name: "many", Source: many},
+			{Name: "probe", Sink: connectors.SinkOf(noSink)},
+			{Name: "http", Sink: connectors.SinkOf(noHTTP)},
 		},
 	}, &routeSets{})
 }
@@ -65,8 +66,12 @@ func start() *base {
 		connections: map[string]json.RawMessage{"c": json.RawMessage(`{"token":"1"}`)},
 	}
 	for i, t := range []bus.Topic{
-		{Name: "a", Queues: 1}, {Name: "b", Queues: 2}, {Name: "__rule.r.t", Queues: 2}, {Name: "__rule.r.fed", Queues: 2},
-		{Name: "__rule.r.http-3", Queues: 2}, {Name: "__redrive.sink", Queues: 1},
+		{Name: "a", Queues: 1},
+		{Name: "b", Queues: 2},
+		{Name: "__rule.r.t", Queues: 2},
+		{Name: "__rule.r.fed", Queues: 2},
+		{Name: "__rule.r.http-3", Queues: 2},
+		{Name: "__redrive.sink", Queues: 1},
 	} {
 		t.ID = uint64(i + 1)
 		b.topics = append(b.topics, t)
@@ -139,25 +144,48 @@ func TestPlanChanges(t *testing.T) {
 			def(b, "src", func(d *ConnectorDef) { d.Config = map[string]string{"connector.class": "one-source", "tasks.max": "9"} })
 		}, []string{"~source src"}, nil, nil},
 		{"a restart", func(b *base) { def(b, "src", func(d *ConnectorDef) { d.Restarts = map[string]int{"": 1} }) }, nil, nil, nil},
-		{"pause a connector", func(b *base) { def(b, "sink", func(d *ConnectorDef) { d.State = StatePaused }) },
-			[]string{"~sink sink"}, map[string]string{"sink": StatePaused}, nil},
-		{"stop a connector", func(b *base) { def(b, "sink", func(d *ConnectorDef) { d.State = StateStopped }) },
-			[]string{"-sink sink"}, map[string]string{"sink": StateStopped}, nil},
-		{"delete a connector", func(b *base) { delete(b.connectors, "fed") }, []string{"-sink fed"}, nil, nil},
-		{"a bad connector", func(b *base) {
-			def(b, "src", func(d *ConnectorDef) { d.Config = map[string]string{"connector.class": "no-source"} })
+		{
+			"pause a connector", func(b *base) { def(b, "sink", func(d *ConnectorDef) { d.State = StatePaused }) },
+			[]string{"~sink sink"},
+			map[string]string{"sink": StatePaused},
+			nil,
 		},
-			[]string{"-source src"}, map[string]string{"src": StateFailed}, nil},
+		{
+			"stop a connector", func(b *base) { def(b, "sink", func(d *ConnectorDef) { d.State = StateStopped }) },
+			[]string{"-sink sink"},
+			map[string]string{"sink": StateStopped},
+			nil,
+		},
+		{"delete a connector", func(b *base) { delete(b.connectors, "fed") }, []string{"-sink fed"}, nil, nil},
+		{
+			"a bad connector", func(b *base) {
+				def(b, "src", func(d *ConnectorDef) { d.Config = map[string]string{"connector.class": "no-source"} })
+			},
+			[]string{"-source src"},
+			map[string]string{"src": StateFailed},
+			nil,
+		},
 		{"pause a rule", func(b *base) { rule(b, "", true) }, []string{"-sink fed", "~rule r"}, map[string]string{"rule-r": StatePaused}, nil},
-		{"a bad rule", func(b *base) { rule(b, `{"from":[]}`, false) },
-			[]string{"-router a", "-router b", "-rule r", "-sink fed"}, map[string]string{"rule-r": StateFailed}, nil},
+		{
+			"a bad rule", func(b *base) { rule(b, `{"from":[]}`, false) },
+			[]string{"-router a", "-router b", "-rule r", "-sink fed"},
+			map[string]string{"rule-r": StateFailed},
+			nil,
+		},
 		{"a rule's steps", func(b *base) {
 			rule(b, strings.Replace(string(b.rules["r"].Spec), "data.x", "data.y", 1), false)
 		}, []string{"~rule r", "~sink fed"}, nil, nil},
-		{"a rule that links directly", func(b *base) { rule(b, `{"from":["a"],"to":[{"topic":"t"}]}`, false) },
-			[]string{"-router b", "-rule r", "-sink fed"}, nil, nil},
-		{"a rule of topics that do not exist", func(b *base) { rule(b, `{"from":["z"],"to":[{"topic":"t"}]}`, false) },
-			[]string{"-router a", "-router b", "-rule r", "-sink fed"}, map[string]string{"rule-r": StateRunning}, nil},
+		{
+			"a rule that links directly", func(b *base) { rule(b, `{"from":["a"],"to":[{"topic":"t"}]}`, false) },
+			[]string{"-router b", "-rule r", "-sink fed"},
+			nil, nil,
+		},
+		{
+			"a rule of topics that do not exist", func(b *base) { rule(b, `{"from":["z"],"to":[{"topic":"t"}]}`, false) },
+			[]string{"-router a", "-router b", "-rule r", "-sink fed"},
+			map[string]string{"rule-r": StateRunning},
+			nil,
+		},
 		{"another target", func(b *base) {
 			rule(b, `{"from":["a","b"],"transforms":[{"remove":["data.x"]}],"to":[{"topic":"u"},{"connector":"fed"}]}`, false)
 		}, []string{"~rule r", "~sink fed"}, nil, []string{"__rule.r.u"}},

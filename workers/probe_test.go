@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"sync"
-
+	"maps"
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/workers/loop"
+	"slices"
+	"sync"
 )
 
 // probes are sinks that tests look into, by id; they outlive their sessions.
@@ -123,11 +123,7 @@ type keeper struct{ *session }
 func (k *keeper) Offsets(context.Context) (map[string]int64, error) {
 	k.p.mu.Lock()
 	defer k.p.mu.Unlock()
-	out := map[string]int64{}
-	for slot, n := range k.p.offsets {
-		out[slot] = n
-	}
-	return out, nil
+	return maps.Clone(k.p.offsets), nil
 }
 
 // got lists the ids the probe holds, in order.

@@ -3,19 +3,19 @@ package workers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"millrace/bus"
+	"millrace/bus/table"
+	"millrace/rules"
+	"millrace/workers/loop"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"millrace/bus"
-	"millrace/bus/table"
-	"millrace/rules"
-	"millrace/workers/loop"
 )
 
 // tables are the desired state, as this worker sees it.
@@ -113,7 +113,7 @@ func (r *Runtime) reconcile(ctx context.Context, t *tables) error {
 			}
 		}
 	}
-	return fmt.Errorf("topics that were just made are not listed")
+	return errors.New("topics that were just made are not listed")
 }
 
 // readRules reads the rules that changed since the last time.

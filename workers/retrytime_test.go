@@ -3,6 +3,11 @@ package workers
 import (
 	"context"
 	"errors"
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/bus/table"
+	"millrace/bus/vfs"
+	"millrace/connectors"
 	"slices"
 	"sync"
 	"testing"
@@ -10,12 +15,6 @@ import (
 	"time"
 
 	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
-
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/bus/table"
-	"millrace/bus/vfs"
-	"millrace/connectors"
 )
 
 // TestRetryTimes runs a whole worker on a bus in memory under a virtual clock.
@@ -27,13 +26,23 @@ func TestRetryTimes(t *testing.T) {
 		dead       bool
 	}{
 		{"backoff", `"onError":"skip"`, errors.New("down"), []time.Duration{15 * time.Second, 30 * time.Second, 45 * time.Second}, true},
-		{"custom", `"onError":"skip","retry":{"strategy":"custom","attempts":5,"delay":"1m","maxDelay":"5m"}`, errors.New("down"),
-			[]time.Duration{time.Minute, 3 * time.Minute, 7 * time.Minute, 12 * time.Minute, 17 * time.Minute}, true},
+		{
+			"custom", `"onError":"skip","retry":{"strategy":"custom","attempts":5,"delay":"1m","maxDelay":"5m"}`, errors.New("down"),
+			[]time.Duration{time.Minute, 3 * time.Minute, 7 * time.Minute, 12 * time.Minute, 17 * time.Minute},
+			true,
+		},
 		{"permanent", `"onError":"skip"`, connectors.Permanent(errors.New("no")), nil, true},
-		{"the target asks for a pause", `"onError":"skip","retry":{"strategy":"custom","attempts":1,"delay":"1s"}`,
-			&connectors.RetryError{After: time.Hour, Err: errors.New("429")}, []time.Duration{time.Hour}, true},
-		{"block", `"onError":"block","retry":{"strategy":"custom","attempts":1,"delay":"10s"}`, errors.New("down"),
-			[]time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 40 * time.Second}, false},
+		{
+			"the target asks for a pause", `"onError":"skip","retry":{"strategy":"custom","attempts":1,"delay":"1s"}`,
+			&connectors.RetryError{After: time.Hour, Err: errors.New("429")},
+			[]time.Duration{time.Hour},
+			true,
+		},
+		{
+			"block", `"onError":"block","retry":{"strategy":"custom","attempts":1,"delay":"10s"}`, errors.New("down"),
+			[]time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 40 * time.Second},
+			false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { retryTimes(t, c.rule, c.err, c.want, c.dead) })
@@ -42,6 +51,7 @@ func TestRetryTimes(t *testing.T) {
 }
 
 func retryTimes(t *testing.T, rule string, fail error, want []time.Duration, dead bool) {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

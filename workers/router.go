@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/rules"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
+	"strconv"
+	"time"
 )
 
 // routeRule is a rule as routers see it.
@@ -258,19 +258,19 @@ func (r *router) route(ctx context.Context, recs []event.Record, lag bool) error
 		rec := &recs[i]
 		found := r.routes.set.Match(&rec.Event, &r.scratch)
 		misses += len(r.scratch.Failures)
-		any := false
+		wanted := false
 		for _, n := range found {
 			f := &r.rules[n]
 			if f.lagging != lag || rec.Offset < f.next || f.rule.held {
 				continue
 			}
-			any = true
+			wanted = true
 			r.matched[n] = true
 			if err := r.link(ctx, f, rec); err != nil {
 				return err
 			}
 		}
-		if !any {
+		if !wanted {
 			unmatched++
 		}
 	}
@@ -361,7 +361,5 @@ func (r *router) refuse(ctx context.Context, f *follower, t *routeTarget, rec *e
 
 // way is the overlay of an event that left its first place.
 func way(origin string, hops int) []event.Attr {
-	return []event.Attr{{Name: event.ExtOrigin, Value: origin}, {Name: event.ExtHops, Value: hopText[min(hops, loop.MaxHops+1)]}}
+	return []event.Attr{{Name: event.ExtOrigin, Value: origin}, {Name: event.ExtHops, Value: strconv.Itoa(hops)}}
 }
-
-var hopText = [loop.MaxHops + 2]string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17"}

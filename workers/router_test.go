@@ -4,20 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
-	"testing"
-
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/workers/loop"
+	"slices"
+	"strings"
+	"testing"
 )
 
-// starts is where a queue's rules begin.
-func starts(topic string, at ...int64) map[string]int64 {
+// starts is where a rule begins in the queues of topic in.
+func starts(at ...int64) map[string]int64 {
 	m := map[string]int64{}
 	for q, n := range at {
-		m[loop.SlotName(topic, q)] = n
+		m[loop.SlotName("in", q)] = n
 	}
 	return m
 }
@@ -32,9 +31,9 @@ func TestLaggingRuleCatchesUp(t *testing.T) {
 	w.work()
 	w.publish("in", 0, keys(2500, "k")...)
 	w.arrives("a", upTo(0, 2499))
-	w.rule("late", fmt.Sprintf(plainRule, "b"), starts("in", 0))
-	w.rule("tail", fmt.Sprintf(plainRule, "c"), starts("in", 2500))
-	w.rule("ahead", fmt.Sprintf(plainRule, "d"), starts("in", 2600))
+	w.rule("late", fmt.Sprintf(plainRule, "b"), starts(0))
+	w.rule("tail", fmt.Sprintf(plainRule, "c"), starts(2500))
+	w.rule("ahead", fmt.Sprintf(plainRule, "d"), starts(2600))
 	w.publish("in", 2500, keys(50, "k")...)
 	w.arrives("b", upTo(0, 2549))
 	w.publish("in", 2550, keys(100, "k")...)
@@ -108,7 +107,7 @@ func TestRulesAreSwappedUnderLoad(t *testing.T) {
 		for ctx.Err() == nil {
 			n++
 			spec := fmt.Sprintf(`{"from":["in"],"to":[{"topic":"other"}],"description":"%d"}`, n)
-			if w.rules.Put(ctx, "other", RuleDef{Spec: json.RawMessage(spec), Starts: starts("in", 0, 0)}) != nil {
+			if w.rules.Put(ctx, "other", RuleDef{Spec: json.RawMessage(spec), Starts: starts(0, 0)}) != nil {
 				return
 			}
 			if n%3 == 0 && w.rules.Delete(ctx, "brief") != nil {
@@ -201,7 +200,7 @@ func TestTopicMadeAgainIsReadFromItsStart(t *testing.T) {
 	w := setup(t)
 	w.topic("in", 1)
 	w.publish("in", 0, keys(9, "k")...)
-	w.rule("r", fmt.Sprintf(plainRule, "out"), starts("in", 9))
+	w.rule("r", fmt.Sprintf(plainRule, "out"), starts(9))
 	w.work()
 	w.publish("in", 9, "k")
 	w.arrives("out", upTo(9, 9))

@@ -6,16 +6,15 @@ import (
 	"errors"
 	"log/slog"
 	mrand "math/rand/v2"
+	"millrace/bus"
+	"millrace/connectors"
+	"millrace/workers/loop"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"millrace/bus"
-	"millrace/connectors"
-	"millrace/workers/loop"
 )
 
 // Options of a Runtime. Client and Plugins are needed; all else has a default.
@@ -246,8 +245,6 @@ func (r *Runtime) publish() {
 // pause is the wait before a loop that failed n times in a row starts again: 1 s
 // doubling to 60 s, the last fifth of it random.
 func (r *Runtime) pause(n int) time.Duration {
-	d := restartRetry.At(n)
+	d := loop.Schedule{Delay: time.Second, Max: time.Minute, Factor: 2}.At(n)
 	return d - time.Duration(r.o.Random()*float64(d)/5)
 }
-
-var restartRetry = loop.Schedule{Tries: -1, Delay: time.Second, Max: time.Minute, Factor: 2}

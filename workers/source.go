@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/transforms"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
+	"time"
 )
 
 // sourceDef is a source connector, ready to run.
@@ -76,15 +75,16 @@ func (d *sourceDef) run(ctx context.Context, t *loop.Task) error {
 		return fmt.Errorf("open: %w", err)
 	}
 	err = l.loop(ctx, cancel, src)
-	if ferr := l.land(); ferr != nil && (err == nil || errors.Is(err, io.EOF)) {
+	if ferr := l.land(); ferr != nil && errors.Is(err, io.EOF) {
 		err = ferr
 	}
-	if cerr := src.Close(); cerr != nil && (err == nil || errors.Is(err, io.EOF)) {
+	if cerr := src.Close(); cerr != nil && errors.Is(err, io.EOF) {
 		err = fmt.Errorf("close: %w", cerr)
 	}
 	return err
 }
 
+// loop reads and stores; it ends with an error, io.EOF when there is no more.
 func (l *sourceLoop) loop(ctx context.Context, cancel context.CancelCauseFunc, src connectors.Source) error {
 	acker, _ := src.(connectors.Acker)
 	for {

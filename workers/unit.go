@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
-	"sync"
-	"time"
-
 	"millrace/bus"
 	"millrace/workers/loop"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
 )
 
 // errHung says that a task did not end when it was told to. Its unit gives up
@@ -277,5 +277,5 @@ func (u *unit) restart(ctx context.Context) bool {
 }
 
 func restartsOf(counts map[string]int, id int) int {
-	return counts[""] + counts[fmt.Sprint(id)]
+	return counts[""] + counts[strconv.Itoa(id)]
 }

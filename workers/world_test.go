@@ -7,18 +7,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/bus/table"
+	"millrace/connectors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
-
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/bus/table"
-	"millrace/connectors"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -130,7 +130,7 @@ func (w *world) publish(topic string, first int, keys ...string) {
 	w.t.Helper()
 	events := make([]event.Event, len(keys))
 	for i, k := range keys {
-		events[i] = event.Event{ID: fmt.Sprint(first + i), Source: "/test", Type: "t", Key: k, Data: fmt.Appendf(nil, `{"n":%d}`, first+i)}
+		events[i] = event.Event{ID: strconv.Itoa(first + i), Source: "/test", Type: "t", Key: k, Data: fmt.Appendf(nil, `{"n":%d}`, first+i)}
 	}
 	_, err := w.bus.Append(w.t.Context(), bus.Batch{Writes: []bus.Write{{Topic: topic, Events: events}}})
 	w.must(err)
@@ -169,7 +169,7 @@ func ids(recs []event.Record) []string {
 // upTo lists "first" … "last".
 func upTo(first, last int) (out []string) {
 	for i := first; i <= last; i++ {
-		out = append(out, fmt.Sprint(i))
+		out = append(out, strconv.Itoa(i))
 	}
 	return out
 }
@@ -276,7 +276,7 @@ func openCounter(ctx context.Context, c counterConfig, env connectors.Env) (conn
 		if err != nil {
 			return nil, err
 		}
-		if s.next > 0 && string(v) != fmt.Sprint(s.next) {
+		if s.next > 0 && string(v) != strconv.Itoa(s.next) {
 			return nil, connectors.Permanent(fmt.Errorf("state says %q, the position %d", v, s.next))
 		}
 	}
@@ -293,7 +293,7 @@ func (s *counter) Read(context.Context) (connectors.Produced, error) {
 			p.Failed = append(p.Failed, connectors.BadInput{Origin: fmt.Sprint("line:", s.next), Raw: []byte("?"), Err: errors.New("unreadable")})
 		} else {
 			p.Events = append(p.Events, connectors.Out{Topic: s.c.To, Event: event.Event{
-				ID: fmt.Sprint(s.next), Source: "/count", Type: "t", Key: s.c.Key, Data: fmt.Appendf(nil, `{"n":%d}`, s.next),
+				ID: strconv.Itoa(s.next), Source: "/count", Type: "t", Key: s.c.Key, Data: fmt.Appendf(nil, `{"n":%d}`, s.next),
 				Ext: []event.Attr{{Name: event.ExtHops, Value: "99"}},
 			}})
 		}
@@ -302,7 +302,7 @@ func (s *counter) Read(context.Context) (connectors.Produced, error) {
 	if len(p.Events)+len(p.Failed) == 0 {
 		return p, io.EOF
 	}
-	p.Positions = map[string]json.RawMessage{"n": json.RawMessage(fmt.Sprint(s.next))}
+	p.Positions = map[string]json.RawMessage{"n": json.RawMessage(strconv.Itoa(s.next))}
 	if s.c.State {
 		s.env.State.Put("n", fmt.Append(nil, s.next))
 	}

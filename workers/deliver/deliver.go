@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
+	"slices"
+	"strings"
+	"time"
 )
 
 // held is a record that the sink refused alone, on its way to the next try.

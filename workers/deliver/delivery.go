@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
+	"time"
 )
 
 const idleWait = 5 * time.Second
@@ -126,7 +125,7 @@ func (d *delivery) prepare(ctx context.Context, l *lane) error {
 	}
 	l.clean()
 	if l.stages == nil {
-		for _, s := range l.Lane.Stages {
+		for _, s := range l.Stages {
 			st, err := s.Make(d.t)
 			if err != nil {
 				return &loop.FailedError{Err: err}

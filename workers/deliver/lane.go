@@ -3,15 +3,13 @@ package deliver
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"time"
-
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/transforms"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
+	"strconv"
+	"time"
 )
 
 // Unit delivers: the topic and http targets of a rule, or a sink connector.
@@ -186,9 +184,4 @@ func asBatchError(err error) (map[int]error, bool) {
 		return b.Failed, true
 	}
 	return nil, false
-}
-
-// where says which event of a lane is meant.
-func (l *lane) where(rec *event.Record) string {
-	return fmt.Sprintf("%s/%d (event %s)", l.slot, rec.Offset, rec.ID)
 }

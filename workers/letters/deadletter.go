@@ -5,12 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strconv"
-
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/workers/loop"
+	"slices"
+	"strconv"
 )
 
 // Extensions of dead letters and of what was redriven from them.
@@ -44,6 +43,8 @@ func Check(t bus.Topic) error {
 	}
 }
 
+// Ensure makes a topic for dead letters unless it is there; one that cannot take
+// them is refused as Check does.
 func Ensure(ctx context.Context, client bus.Client, name string) error {
 	t, err := loop.EnsureTopic(ctx, client, bus.Topic{Name: name, Type: bus.Compacted})
 	if err != nil {
@@ -55,6 +56,7 @@ func Ensure(ctx context.Context, client bus.Client, name string) error {
 // Target is where a dead letter came from.
 type Target struct{ Group, Slot, Key string }
 
+// Text is the target as letters carry it.
 func (t Target) Text() string {
 	b, _ := json.Marshal([]string{t.Group, t.Slot, t.Key}) // strings always encode
 	return string(b)

@@ -2,9 +2,8 @@ package letters
 
 import (
 	"errors"
-	"testing"
-
 	"millrace/bus"
+	"testing"
 )
 
 func TestCheck(t *testing.T) {

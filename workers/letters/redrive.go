@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
-
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/workers/loop"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // ErrNotRedrivable says that a dead letter has no event that could be delivered
@@ -47,7 +47,7 @@ func Redrive(ctx context.Context, client bus.Client, deadTopic string, ids []str
 	for i := range chosen {
 		last[parkOf(&chosen[i])] = i
 	}
-	round := fmt.Sprint(time.Now().UnixNano())
+	round := strconv.FormatInt(time.Now().UnixNano(), 36)
 	for i := range chosen {
 		l := &chosen[i]
 		b, err := redriveBatch(deadTopic, l, Mark{Round: round, Slot: l.Slot, Last: last[parkOf(l)] == i})

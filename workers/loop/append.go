@@ -4,10 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"millrace/bus"
 	"strconv"
 	"time"
-
-	"millrace/bus"
 )
 
 // Appender stores batches for one run of a loop. It retries what may pass, always
@@ -25,6 +24,7 @@ func (t *Task) NewAppender() *Appender { return &Appender{t: t, prefix: rand.Tex
 // Put stores b. It returns only errors that end the loop's run; whatever may pass
 // is tried again until ctx ends.
 func (a *Appender) Put(ctx context.Context, b *bus.Batch) error {
+	retry := Schedule{Delay: 50 * time.Millisecond, Max: 5 * time.Second, Factor: 2}
 	a.n++
 	b.ID = a.prefix + strconv.FormatUint(a.n, 36)
 	for failed := 0; ; {
@@ -36,13 +36,11 @@ func (a *Appender) Put(ctx context.Context, b *bus.Batch) error {
 			a.t.Log.Warn("append is tried again", "error", err)
 		}
 		failed++
-		if err := Wait(ctx, appendRetry.At(failed)+time.Duration(a.t.Random()*float64(50*time.Millisecond))); err != nil {
+		if err := Wait(ctx, retry.At(failed)+time.Duration(a.t.Random()*float64(50*time.Millisecond))); err != nil {
 			return err
 		}
 	}
 }
-
-var appendRetry = Schedule{Tries: -1, Delay: 50 * time.Millisecond, Max: 5 * time.Second, Factor: 2}
 
 // ends reports errors of an append after which the loop cannot go on under its
 // present slot or topics: it is run again from stored positions.

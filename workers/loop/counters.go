@@ -17,7 +17,20 @@ const (
 	dropReasons
 )
 
-var dropNames = [dropReasons]string{"unmatched", "when", "where", "transform"}
+func (d Drop) String() string {
+	switch d {
+	case DropUnmatched:
+		return "unmatched"
+	case DropWhen:
+		return "when"
+	case DropWhere:
+		return "where"
+	case DropStep:
+		return "transform"
+	case dropReasons:
+	}
+	return "unknown"
+}
 
 // Counters of one task, since it started.
 type Counters struct {
@@ -42,7 +55,7 @@ func (c *Counters) Dropped() map[string]int64 {
 	m := map[string]int64{}
 	for i := range c.drops {
 		if n := c.drops[i].Load(); n > 0 {
-			m[dropNames[i]] = n
+			m[Drop(i).String()] = n
 		}
 	}
 	return m

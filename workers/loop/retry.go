@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
-	"time"
-
 	"millrace/bus"
 	"millrace/connectors"
 	"millrace/transforms"
+	"strings"
+	"time"
 )
 
 // OnError says what happens to an event, and to its key, once no try is left.
@@ -96,8 +95,7 @@ func (s Schedule) Longest(random float64, err error) time.Duration {
 
 // Asked returns the pause that a target asked for, if it did.
 func Asked(err error) (time.Duration, bool) {
-	var r *connectors.RetryError
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*connectors.RetryError](err); ok {
 		return r.After, true
 	}
 	return 0, false
@@ -116,8 +114,7 @@ func Permanent(err error) bool {
 
 // StepOf names the step that failed, "write" where it was the target.
 func StepOf(err error) string {
-	var s *transforms.StepError
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*transforms.StepError](err); ok {
 		return fmt.Sprintf("transforms[%d].%s", s.Index, s.Step)
 	}
 	return "write"

@@ -3,14 +3,13 @@ package loop
 import (
 	"errors"
 	"fmt"
+	"millrace/bus"
+	"millrace/connectors"
+	"millrace/transforms"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"millrace/bus"
-	"millrace/connectors"
-	"millrace/transforms"
 )
 
 func TestSchedules(t *testing.T) {

@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"iter"
-
 	"millrace/bus"
 	"millrace/bus/event"
 )

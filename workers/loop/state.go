@@ -4,12 +4,11 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"millrace/bus"
+	"millrace/connectors"
 	"slices"
 	"strings"
 	"sync"
-
-	"millrace/bus"
-	"millrace/connectors"
 )
 
 // State is a component's store. What it puts waits until the loop takes it into
@@ -25,6 +24,7 @@ type State struct {
 
 var _ connectors.State = (*State)(nil)
 
+// NewState makes a store over the entries of one space.
 func NewState(client bus.Client, space string) *State {
 	return &State{client: client, space: space, fresh: map[string][]byte{}}
 }
