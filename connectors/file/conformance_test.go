@@ -86,6 +86,7 @@ func TestSinkConformance(t *testing.T) {
 // target is a file in a new directory, read together with its finished parts.
 func target(extra map[string]any, ext string, ids func(*testing.T, []byte) []string) func(*testing.T) (map[string]any, func(*testing.T) []string) {
 	return func(t *testing.T) (map[string]any, func(*testing.T) []string) {
+		t.Helper()
 		base := filepath.Join(t.TempDir(), "out")
 		config := map[string]any{"path": base + ext}
 		maps.Copy(config, extra)

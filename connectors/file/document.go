@@ -64,7 +64,7 @@ func (s *source) seeDoc(path string, b *batch) {
 	now := docPosition{Size: info.Size(), Mtime: info.ModTime().UnixNano()}
 	settled := !s.cfg.Follow || d.now.sameTime(now) || time.Since(info.ModTime()) > 2*time.Second
 	d.now = now
-	d.changed = settled && !(d.known && d.stored.sameTime(now))
+	d.changed = settled && (!d.known || !d.stored.sameTime(now))
 }
 
 // missDocs publishes the deletion of documents that are gone.
@@ -159,7 +159,7 @@ func readWhole(path string, limit int64) ([]byte, docPosition, error) {
 	if err != nil {
 		return nil, docPosition{}, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, docPosition{}, err
@@ -170,7 +170,7 @@ func readWhole(path string, limit int64) ([]byte, docPosition, error) {
 	}
 	content := make([]byte, info.Size())
 	n, err := io.ReadFull(f, content)
-	if err == io.ErrUnexpectedEOF || err == io.EOF {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		err = nil // cut shorter meanwhile
 	}
 	return content[:n:n], version, err

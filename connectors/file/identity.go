@@ -3,6 +3,7 @@ package file
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -64,7 +65,7 @@ func parseFingerprint(s string) (p fingerprint) {
 func take(f *os.File, length int64) (fingerprint, error) {
 	buf := make([]byte, min(length, fingerprintBytes))
 	n, err := f.ReadAt(buf, 0)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fingerprint{}, err
 	}
 	return fingerprint{length: int64(n), hash: hash(buf[:n])}, nil

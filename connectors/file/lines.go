@@ -44,9 +44,11 @@ func (s *source) newLines(t *tail) *lines {
 // The event's data may be a part of it. The id is cut from an arena, since an
 // allocation for each would show. The error says why it is no event.
 func (l *lines) add(record []byte, at int64, b *batch) error {
-	e := l.event
-	ok, err := l.Read(record, at, &e)
+	e := b.next()
+	*e = l.event
+	ok, err := l.Read(record, at, e)
 	if err != nil || !ok {
+		b.undo()
 		return err
 	}
 	if e.ID == "" {
@@ -59,7 +61,7 @@ func (l *lines) add(record []byte, at int64, b *batch) error {
 		e.ID = unsafe.String(&b.ids[start], len(b.ids)-start) // what is written of an arena never changes
 		e.Key = formats.Key(e.Data, l.key)
 	}
-	b.add(&e)
+	b.bytes += len(e.Data)
 	return nil
 }
 

@@ -30,7 +30,7 @@ type output struct {
 	slot      *slotState // of the records being added
 }
 
-// add encodes a record. An error other than a *writeFault refuses it alone.
+// add encodes a record. An error other than a *faultError refuses it alone.
 func (o *output) add(ctx context.Context, r *event.Record) error {
 	if o.s.cfg.Format == formats.NDJSON {
 		o.buf = appendLine(o.buf, &r.Event, o.s.cfg.Value == "event")
@@ -168,7 +168,7 @@ func (o *output) write(st *state, f *os.File) error {
 		if err != nil {
 			return err
 		}
-		defer next.Close()
+		defer func() { _ = next.Close() }() // what counts is Sync
 		f = next
 	}
 	b := o.buf
@@ -261,7 +261,7 @@ func (o *output) locked(ctx context.Context, do func(*state, *os.File) error) er
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // what counts is Sync
 	if err := o.recover(&st, known, f); err != nil {
 		return err
 	}

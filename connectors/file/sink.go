@@ -89,7 +89,7 @@ func (s *sink) Write(ctx context.Context, records []event.Record) error {
 			o.begin(r.Offset)
 		}
 		err := o.add(ctx, r)
-		var fault *writeFault
+		var fault *faultError
 		switch {
 		case errors.As(err, &fault):
 			return fault.err
@@ -194,11 +194,11 @@ func (s *slotState) store() int64 {
 	return s.next
 }
 
-// writeFault is an error that is not the record's.
-type writeFault struct{ err error }
+// faultError is an error that is not the record's.
+type faultError struct{ err error }
 
-func (e *writeFault) Error() string { return e.err.Error() }
+func (e *faultError) Error() string { return e.err.Error() }
 
 func (o *output) fault(err error) error {
-	return &writeFault{fmt.Errorf("%s: %w", o.path, err)}
+	return &faultError{fmt.Errorf("%s: %w", o.path, err)}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +32,7 @@ func records(topic string, queue int, from, n int64) []event.Record {
 	var out []event.Record
 	for i := from; i < from+n; i++ {
 		out = append(out, event.Record{Topic: topic, Queue: queue, Offset: i, Event: event.Event{
-			ID: fmt.Sprint(i), Source: "s", Type: "t", Data: fmt.Appendf(nil, "%d", i),
+			ID: strconv.FormatInt(i, 10), Source: "s", Type: "t", Data: fmt.Appendf(nil, "%d", i),
 		}})
 	}
 	return out

@@ -274,11 +274,20 @@ func (b *batch) empty() bool {
 	return len(b.produced.Events)+len(b.produced.Failed)+len(b.produced.Positions) == 0
 }
 
-func (b *batch) add(e *event.Event) {
+// next makes room for one more event, to be filled in place.
+func (b *batch) next() *event.Event {
 	if b.produced.Events == nil {
 		b.produced.Events = make([]connectors.Out, 0, maxEvents)
 	}
-	b.produced.Events = append(b.produced.Events, connectors.Out{Topic: b.topic, Event: *e})
+	b.produced.Events = append(b.produced.Events, connectors.Out{Topic: b.topic})
+	return &b.produced.Events[len(b.produced.Events)-1].Event
+}
+
+// undo gives back what next made.
+func (b *batch) undo() { b.produced.Events = b.produced.Events[:len(b.produced.Events)-1] }
+
+func (b *batch) add(e *event.Event) {
+	*b.next() = *e
 	b.bytes += len(e.Data)
 }
 

@@ -18,7 +18,7 @@ import (
 
 // chunkBytes is how much is read from a file at once. The events' data are slices
 // of it, so a line costs no copy.
-const chunkBytes = 1 << 20
+const chunkBytes = 256 << 10
 
 // rawBytes is how much of an input that is too long goes into its failure.
 const rawBytes = 64 << 10
@@ -245,7 +245,7 @@ func (s *source) skipLong(ctx context.Context, t *tail, b *batch) (int, error) {
 			return 0, nil
 		}
 		n, err := t.f.ReadAt(buf, t.skip)
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, err
 		}
 		end := bytes.IndexByte(buf[:n], '\n') + 1
@@ -273,7 +273,7 @@ func (s *source) fill(t *tail, b *batch) (bool, error) {
 	want := min(max(chunkBytes, 2*len(t.rest)), int(s.cfg.MaxLine)+chunkBytes)
 	buf := make([]byte, min(int64(want), t.size-t.offset))
 	n, err := t.f.ReadAt(buf, t.offset)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
 	more = n > len(t.rest)
