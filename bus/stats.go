@@ -13,7 +13,7 @@ type counters struct {
 // Stats are counters since Open and present sizes, for whoever exports them.
 type Stats struct {
 	Log       commitlog.Stats
-	LogBytes  int64 // on disk
+	DiskBytes int64 // the log takes
 	LiveBytes int64 // of it still needed
 	LostLinks int64 // links skipped because their event was deleted by force
 	Trimmed   int64 // records that retention let go
@@ -25,7 +25,7 @@ type Stats struct {
 func (b *Bus) Stats() (Stats, error) {
 	m, err := b.index.Meta()
 	return Stats{
-		Log: b.log.Stats(), LogBytes: b.log.Size(), LiveBytes: m.Live,
+		Log: b.log.Stats(), DiskBytes: b.log.Size(), LiveBytes: m.Live,
 		LostLinks: b.stats.lostLinks.Load(), Trimmed: b.stats.trimmed.Load(),
 		Cleaned: b.stats.cleaned.Load(), Moved: b.stats.moved.Load(),
 	}, err

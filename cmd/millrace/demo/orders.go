@@ -124,7 +124,7 @@ func (r *run) redrive(ctx context.Context, file string) error {
 	}
 	reason := ""
 	if len(letters) > 0 {
-		reason = fmt.Sprint(letters[0]["reason"])
+		reason = fmt.Sprint(letters[0]["mrreason"])
 	}
 	r.check(ok && strings.Contains(string(text), `"o5"`) && strings.Contains(string(text), "customer"), "the poisoned order is in the dead letters of both targets: %s", reason)
 
@@ -135,9 +135,14 @@ func (r *run) redrive(ctx context.Context, file string) error {
 		return err
 	}
 	steps, _ := rule.Spec["transforms"].([]any)
-	step, _ := steps[0].(map[string]any)
-	template, _ := step["template"].(map[string]any)
-	template["missing"] = "null"
+	var step map[string]any
+	if len(steps) > 0 {
+		step, _ = steps[0].(map[string]any)
+	}
+	if step == nil {
+		return fmt.Errorf("rule big-orders has no step to mend: %v", rule.Spec)
+	}
+	step["missing"] = "null"
 	if err := r.node.call(ctx, "PUT", "/rules/big-orders", nil, rule.Spec, nil); err != nil {
 		return err
 	}
