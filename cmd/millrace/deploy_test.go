@@ -158,7 +158,7 @@ func replace(args []string, by map[string]string) []string {
 // serveAndStop runs a node, asks whether it is ready and stops it.
 func serveAndStop(t *testing.T, binary string, args []string) {
 	t.Helper()
-	n, err := launchCommand(binary, args...)
+	n, err := launchCommand(t.TempDir(), binary, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

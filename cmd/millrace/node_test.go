@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,13 +45,14 @@ func startNode(t *testing.T, data string, flags ...string) *node {
 // launch is startNode without a test.
 func launch(data string, flags ...string) (*node, error) {
 	args := append([]string{"serve", "--data", data, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"}, flags...)
-	return launchCommand("millrace", args...)
+	return launchCommand(filepath.Dir(data), "millrace", args...)
 }
 
-// launchCommand runs a command that is, or becomes, `millrace serve`.
-func launchCommand(name string, args ...string) (*node, error) {
+// launchCommand runs a command in a directory that is, or becomes, `millrace
+// serve`.
+func launchCommand(dir, name string, args ...string) (*node, error) {
 	n := &node{cmd: exec.Command(name, args...), log: &tail{}, done: make(chan error, 1)}
-	n.cmd.Stderr = n.log
+	n.cmd.Dir, n.cmd.Stderr = dir, n.log
 	out, err := n.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Deadline:            time.Now().Add(3 * time.Minute),
 		Setup: func(e *testscript.Env) error {
 			e.Values[nodeKey{}] = make(map[string]*node)
 			return nil

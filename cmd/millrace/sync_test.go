@@ -24,7 +24,7 @@ func TestSync(t *testing.T) {
 	dir := t.TempDir()
 	counts := filepath.Join(dir, "counts")
 	// With -D the node is our child and strace, which traces it, is not in between.
-	n, err := launchCommand("strace", "-D", "-f", "-c", "-o", counts, "-e", "trace=fdatasync,fsync",
+	n, err := launchCommand(dir, "strace", "-D", "-f", "-c", "-o", counts, "-e", "trace=fdatasync,fsync",
 		"millrace", "serve", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -87,6 +87,13 @@ func TestWorker(t *testing.T) {
 	worker.Wait()
 	send(200, 400)
 	until(t, "the node to take over and write the rest", written(400))
+	until(t, "the sink's checkpoints", func() bool {
+		var g struct {
+			Queues []struct{ Lag int64 }
+		}
+		n.must(t, http.MethodGet, "/groups/connect-sink", nil, &g)
+		return !slices.ContainsFunc(g.Queues, func(q struct{ Lag int64 }) bool { return q.Lag > 0 })
+	})
 	got := readFiles(t, filepath.Join(dir, "out"))
 	seen := make([]string, len(got))
 	for i, r := range got {
@@ -94,7 +101,7 @@ func TestWorker(t *testing.T) {
 	}
 	slices.Sort(seen)
 	if len(seen) != 400 || len(slices.Compact(seen)) != 400 {
-		t.Errorf("%d events written, want 400, each once", len(got))
+		t.Errorf("%d events written, want 400, each once; the worker said\n%s\nthe node said\n%s", len(got), log, n.log)
 	}
 	t.Log("counterpart: a worker in a process of its own, killed with SIGKILL")
 }
