@@ -260,3 +260,35 @@ func TestSinkCSVFailures(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSinkCrashInRotation stops between renaming a full file and storing the state.
+func TestSinkCrashInRotation(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out.ndjson")
+	config := map[string]any{"path": path, "value": "data", "rotate.bytes": 4}
+	put(t, open(t, config), records("t", 0, 0, 2), true)
+	sidecar, err := os.ReadFile(sidecarPath(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, open(t, config), records("t", 0, 2, 2), true) // renames
+	parts, err := filepath.Glob(filepath.Join(dir, "out-*"))
+	if err != nil || len(parts) != 1 {
+		t.Fatal(parts, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	write(t, sidecarPath(path), string(sidecar))
+	s := open(t, config)
+	check(t, offsets(t, s), map[string]int64{"t/0": 2})
+	put(t, s, records("t", 0, 2, 2), true)
+	put(t, s, records("t", 0, 4, 1), true)
+	check(t, content(t, parts[0]), "0\n1\n")
+	parts, err = filepath.Glob(filepath.Join(dir, "out-*"))
+	if err != nil || len(parts) != 2 {
+		t.Fatal(parts, err)
+	}
+	check(t, content(t, parts[1])+content(t, path), "2\n3\n4\n")
+}
