@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2"
 )
 
 const (
@@ -53,36 +55,52 @@ func (r *run) orders(ctx context.Context, t *target) error {
 	return r.redrive(ctx, file)
 }
 
-// postOrders posts six orders as CloudEvents, one of them poisoned, one by a
-// signed webhook and one with a wrong signature.
+// postOrders posts six orders with the CloudEvents SDK, in binary and structured
+// mode, one of them poisoned, one by a signed webhook and one with a wrong
+// signature.
 func (r *run) postOrders(ctx context.Context) error {
-	order := func(id, data string) json.RawMessage {
-		return json.RawMessage(fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"/demo","type":"order.created","partitionkey":%q,"data":%s}`, id, id, data))
-	}
-	batch := []json.RawMessage{
-		order("o1", `{"amount":250,"currency":"EUR","customer":{"id":"c1","name":"Ada"}}`),
-		order("o2", `{"amount":20,"currency":"EUR","customer":{"id":"c2","name":"Bo"}}`),
-		order("o3", `{"amount":900,"currency":"USD","customer":{"id":"c3","name":"Cy"}}`),
-		order("o4", `{"amount":100.01,"currency":"EUR","customer":{"id":"c4","name":"Di"}}`),
-		order("o5", `{"amount":500,"currency":"EUR"}`), // poisoned: whose order?
-		order("o6", `{"amount":5,"currency":"EUR","customer":{"id":"c6","name":"Ed"}}`),
-	}
-	var stored []struct{ ID string }
-	header := map[string]string{"Content-Type": "application/cloudevents-batch+json"}
-	if err := r.node.call(ctx, "POST", "/topics/orders/events", header, batch, &stored); err != nil {
+	client, err := cloudevents.NewClientHTTP(cloudevents.WithTarget(r.node.url + "/topics/orders/events"))
+	if err != nil {
 		return err
 	}
-	r.check(len(stored) == len(batch), "%d orders posted as CloudEvents are stored", len(stored))
+	posted := 0
+	for i, data := range []string{
+		`{"amount":250,"currency":"EUR","customer":{"id":"c1","name":"Ada"}}`,
+		`{"amount":20,"currency":"EUR","customer":{"id":"c2","name":"Bo"}}`,
+		`{"amount":900,"currency":"USD","customer":{"id":"c3","name":"Cy"}}`,
+		`{"amount":100.01,"currency":"EUR","customer":{"id":"c4","name":"Di"}}`,
+		`{"amount":500,"currency":"EUR"}`, // poisoned: whose order?
+		`{"amount":5,"currency":"EUR","customer":{"id":"c6","name":"Ed"}}`,
+	} {
+		e := cloudevents.NewEvent()
+		e.SetID(fmt.Sprint("o", i+1))
+		e.SetSource("/demo")
+		e.SetType("order.created")
+		e.SetExtension("partitionkey", e.ID())
+		if err := e.SetData(cloudevents.ApplicationJSON, json.RawMessage(data)); err != nil {
+			return err
+		}
+		how := cloudevents.WithEncodingBinary(ctx)
+		if i%2 == 1 {
+			how = cloudevents.WithEncodingStructured(ctx)
+		}
+		if result := client.Send(how, e); cloudevents.IsACK(result) {
+			posted++
+		} else {
+			r.say("         order %s: %v", e.ID(), result)
+		}
+	}
+	r.check(posted == 6, "%d orders posted with the CloudEvents SDK, in binary and structured mode", posted)
 
 	body := []byte(`{"amount":1200,"currency":"EUR","customer":{"id":"c7","name":"Flo"}}`)
 	mac := hmac.New(sha256.New, []byte(webhookSecret))
 	mac.Write(body)
-	header = map[string]string{"X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil)), "X-GitHub-Delivery": "hook-1"}
+	header := map[string]string{"X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil)), "X-GitHub-Delivery": "hook-1"}
 	if err := r.node.call(ctx, "POST", "/webhooks/shop", header, body, nil); err != nil {
 		return err
 	}
 	header["X-Hub-Signature-256"] = "sha256=" + strings.Repeat("00", sha256.Size)
-	err := r.node.call(ctx, "POST", "/webhooks/shop", header, body, nil)
+	err = r.node.call(ctx, "POST", "/webhooks/shop", header, body, nil)
 	r.check(err != nil && strings.Contains(err.Error(), "401"), "a signed webhook is taken, one with a wrong signature answers 401")
 	return nil
 }
