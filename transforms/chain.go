@@ -13,6 +13,7 @@ import (
 	"millrace/bus/event"
 	"millrace/rules/exprs"
 	"millrace/schemas/spec"
+	"millrace/transforms/embed"
 )
 
 // Env is what steps need of the world around them. The zero value works.
@@ -56,8 +57,9 @@ type Chain struct {
 
 type chained struct {
 	step
-	name string
-	cond condition // empty without `if`
+	batch *embed.Step // in place of step
+	name  string
+	cond  condition // empty without `if`
 }
 
 // step works on one event at a time. It appends what becomes of e to out:
@@ -134,7 +136,12 @@ func (c *compiler) compile(raw json.RawMessage) (chained, error) {
 		}
 	}
 	st := chained{name: kind.Name}
-	if st.step, err = kind.compile(c, config); err != nil {
+	if kind.batch != nil {
+		st.batch, err = kind.batch(config)
+	} else {
+		st.step, err = kind.compile(c, config)
+	}
+	if err != nil {
 		return chained{}, err
 	}
 	if cond, ok := config["if"].(json.RawMessage); ok {
@@ -208,7 +215,8 @@ func noDuplicates(raw []byte, from int, path string) error {
 // Apply runs the steps in order over the batch, which stays as it is. An event
 // that fails in a step stops there: its Result holds the event as it came into
 // that step and a *StepError. Results are in the order of their parents. An
-// error of Apply itself is ctx's.
+// error of Apply itself is ctx's, or of a step that asks others, such as embed:
+// then none of the batch is done, and it may be tried again.
 func (c *Chain) Apply(ctx context.Context, in []event.Event) ([]Result, error) {
 	now, next := make([]Result, len(in)), make([]Result, 0, len(in))
 	for i := range in {
@@ -219,7 +227,11 @@ func (c *Chain) Apply(ctx context.Context, in []event.Event) ([]Result, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		now, next = r.step(i, now, next[:0]), now
+		made, err := r.step(ctx, i, now, next[:0])
+		if err != nil {
+			return nil, fmt.Errorf("transforms[%d].%s: %w", i, c.steps[i].name, err)
+		}
+		now, next = made, now
 	}
 	return now, nil
 }
@@ -234,14 +246,22 @@ type runner struct {
 	out   []event.Event
 }
 
-// step appends to out what step i makes of the items.
-func (r *runner) step(i int, items, out []Result) []Result {
-	st := &r.chain.steps[i]
-	miss := func(err error) {
+// miss tells Env.Miss of conditions of step i that failed.
+func (r *runner) miss(i int) func(error) {
+	return func(err error) {
 		if r.chain.env.Miss != nil {
 			r.chain.env.Miss(i, err)
 		}
 	}
+}
+
+// step appends to out what step i makes of the items.
+func (r *runner) step(ctx context.Context, i int, items, out []Result) ([]Result, error) {
+	st := &r.chain.steps[i]
+	if st.batch != nil {
+		return r.batch(ctx, i, items, out)
+	}
+	miss := r.miss(i)
 	for n := range items {
 		it := &items[n]
 		if it.Err != nil {
@@ -263,5 +283,5 @@ func (r *runner) step(i int, items, out []Result) []Result {
 			out = append(out, Result{Parent: it.Parent, Event: e})
 		}
 	}
-	return out
+	return out, nil
 }

@@ -90,6 +90,9 @@ func everyStep(tb testing.TB) []*Chain {
 		`[{"filter": {"where": "data.a.b[0] == 1", "when": {"data": {"op": ["u"]}}}}]`,
 		`[{"unwrap": {"delete": "rewrite"}}]`,
 		`[{"split": {"path": "data.items", "into": "data.a.item"}}]`,
+		`[{"load": {"textField": "data.op"}}]`,
+		`[{"chunk": {"size": 3}}]`,
+		`[{"embed": {"dimensions": 16}}]`,
 	} {
 		var raws []json.RawMessage
 		if err := json.Unmarshal([]byte(steps), &raws); err != nil {

@@ -41,7 +41,7 @@ not hold pass the step unchanged. A condition that fails on an event counts as f
 **Tombstones**, events without data that say a key is gone, pass all steps that work on data unchanged. Data that is not
 JSON fails those steps, except where one says otherwise.
 
-**Identity.** An event keeps its id through all steps; only split makes new ones, by adding ` + "`/0`, `/1`" + ` and so on.
+**Identity.** An event keeps its id through all steps; only split and chunk make new ones, by adding ` + "`/0`, `/1`" + ` and so on.
 
 **Failure.** An event that fails in a step goes no further, and what the rule's ` + "`onError`" + ` says happens to it; all others
 go on.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"millrace/schemas/spec"
+	"millrace/transforms/embed"
 )
 
 // Kind is one kind of step.
@@ -16,6 +17,7 @@ type Kind struct {
 	Spec *spec.Spec
 
 	compile func(c *compiler, config map[string]any) (step, error)
+	batch   func(config map[string]any) (*embed.Step, error) // in place of compile
 }
 
 // common is what every step allows beside its own keys.
@@ -28,6 +30,7 @@ func List() []Kind {
 	return []Kind{
 		setKind(), setAttributesKind(), renameKind(), removeKind(), keepKind(), castKind(),
 		templateKind(), filterKind(), unwrapKind(), splitKind(),
+		loadKind(), chunkKind(), embedKind(),
 	}
 }
 

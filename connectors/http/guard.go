@@ -5,61 +5,28 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"syscall"
 	"time"
+
+	"millrace/connectors/guard"
 )
 
 // ErrPrivate says that a URL leads where it must not.
 var ErrPrivate = errors.New("allow.private: the address is loopback, private or link-local: set allow.private to true if that is meant")
 
-// special are the ranges that are not of the public internet, beyond what
-// net/netip names.
-func special(a netip.Addr) bool {
-	for _, prefix := range []string{
-		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-		"::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "fec0::/10",
-	} {
-		if netip.MustParsePrefix(prefix).Contains(a) {
-			return true
-		}
+// public refuses to connect to addresses that are not of the public internet.
+func public(network, address string, c syscall.RawConn) error {
+	err := guard.Control(network, address, c)
+	if errors.Is(err, guard.ErrPrivate) {
+		return fmt.Errorf("%s: %w", address, ErrPrivate)
 	}
-	return false
-}
-
-// private reports whether an address is not of the public internet. IPv4 addresses
-// inside IPv6 ones count as what they are.
-func private(a netip.Addr) bool {
-	a = a.Unmap().WithZone("")
-	if a.Is6() {
-		b := a.As16()
-		switch {
-		case netip.MustParsePrefix("64:ff9b::/96").Contains(a): // NAT64
-			return private(netip.AddrFrom4([4]byte(b[12:16])))
-		case netip.MustParsePrefix("2002::/16").Contains(a): // 6to4
-			return private(netip.AddrFrom4([4]byte(b[2:6])))
-		}
-	}
-	return !a.IsValid() || a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || special(a)
-}
-
-// guard is called by the dialer with the address it is about to connect to, after
-// the name was resolved, so that no name can lead around it.
-func guard(_, address string, _ syscall.RawConn) error {
-	a, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("%s: %w", address, err)
-	}
-	if private(a.Addr()) {
-		return fmt.Errorf("%s: %w", a.Addr(), ErrPrivate)
-	}
-	return nil
+	return err
 }
 
 func newClient(c *config) *http.Client {
 	dialer := &net.Dialer{Timeout: min(c.Timeout, 10*time.Second)}
 	if !c.AllowPrivate {
-		dialer.Control = guard
+		dialer.Control = public
 	}
 	return &http.Client{
 		Timeout: c.Timeout,

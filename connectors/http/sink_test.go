@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -229,16 +228,6 @@ func TestPrivateAddresses(t *testing.T) {
 		be, ok := errors.AsType[*connectors.BatchError](err)
 		if !ok || !connectors.IsPermanent(be.Failed[0]) || !errors.Is(be.Failed[0], ErrPrivate) || !strings.Contains(err.Error(), "allow.private") {
 			t.Error(host, err)
-		}
-	}
-	for text, want := range map[string]bool{
-		"10.1.2.3": true, "172.16.0.1": true, "192.168.1.1": true, "169.254.169.254": true, "127.9.9.9": true, "0.0.0.0": true, "100.64.0.1": true,
-		"224.0.0.1": true, "255.255.255.255": true, "::1": true, "::": true, "fe80::1": true, "fc00::1": true, "::ffff:10.0.0.1": true,
-		"64:ff9b::a00:1": true, "2002:7f00:1::": true, "::127.0.0.1": true,
-		"8.8.8.8": false, "2606:4700::1111": false, "64:ff9b::808:808": false, "172.32.0.1": false,
-	} {
-		if got := private(netip.MustParseAddr(text)); got != want {
-			t.Error(text, got)
 		}
 	}
 }
