@@ -3,9 +3,11 @@ package workers
 import (
 	"errors"
 	"fmt"
+	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,6 +86,36 @@ func TestBlockWaitsAndSaysWhy(t *testing.T) {
 	if l := w.letters(DeadTopic("s")); len(l) > 0 {
 		t.Fatalf("dead letters %v", l)
 	}
+}
+
+func TestBlockedTargetDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.topic("in", 1)
+	var on atomic.Bool
+	on.Store(true)
+	w.probes.get("s").crash = func([]event.Record) error {
+		if on.Load() {
+			return errors.New("down")
+		}
+		return nil
+	}
+	w.connector("s", map[string]string{"connector.class": "probe-sink", "id": "s", "flush.interval": "5ms"})
+	w.rule("r", `{"from":["in"],"transforms":[{"set":{"data.x":"1"}}],"onError":"block",`+fast+`,
+		"to":[{"connector":"s"},{"topic":"out"},{"http":{"url":"http://web"}}]}`, nil)
+	w.rule("other", `{"from":["in"],"to":[{"topic":"direct"}]}`, nil)
+	w.work()
+	for i := 0; i < 50; i += 10 {
+		w.publish("in", i, keys(10, "k")...)
+	}
+	w.arrives("out", upTo(0, 49))
+	w.arrives("direct", upTo(0, 49))
+	w.holds("http://web", upTo(0, 49))
+	if got := w.probes.get("s").got(); len(got) > 0 {
+		t.Fatalf("the blocked target took %v", got)
+	}
+	on.Store(false)
+	w.holds("s", upTo(0, 49))
 }
 
 func TestBlockedTransformKeepsOrder(t *testing.T) {
@@ -263,4 +295,19 @@ func TestHungSinkIsAbandoned(t *testing.T) {
 	if info.Next > 0 {
 		t.Fatalf("the abandoned task saved %d", info.Next)
 	}
+}
+
+func TestShapedEventTooLarge(t *testing.T) {
+	t.Parallel()
+	w := setup(t, func(o *bus.Options) { o.MaxEvent = 64 << 10 })
+	w.topic("in", 1)
+	w.rule("r", `{"from":["in"],"transforms":[{"set":{"data.copy":"data.pad"}}],"to":[{"topic":"out"}],"onError":"skip",`+fast+`}`, nil)
+	for i, pad := range []int{10, 10, 40 << 10, 10} {
+		e := event.Event{ID: strconv.Itoa(i), Source: "/t", Type: "t", Key: "k", Data: fmt.Appendf(nil, `{"pad":"%s"}`, strings.Repeat("x", pad))}
+		_, err := w.bus.Append(t.Context(), bus.Batch{Writes: []bus.Write{{Topic: "in", Events: []event.Event{e}}}})
+		w.must(err)
+	}
+	w.work()
+	w.arrives("out", []string{"0", "1", "3"})
+	w.hasLetters(DeadTopic("r"), "2 write")
 }

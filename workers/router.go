@@ -51,8 +51,9 @@ type follower struct {
 	rule    *routeRule
 	epoch   uint64
 	lagging bool
-	next    int64 // lagging: the offset to route next; else the first that concerns it
-	saved   bool  // the stored checkpoint says all this
+	next    int64  // lagging: the offset to route next; else the first that concerns it
+	saved   bool   // the stored checkpoint says all this
+	dead    string // dead-letter topic, once it is known to exist
 }
 
 // router is one loop over one queue.
@@ -241,6 +242,9 @@ func (r *router) commit(ctx context.Context) error {
 	err := r.app.Put(ctx, &r.b)
 	if errors.Is(err, bus.ErrNoTopic) {
 		clear(r.made)
+		for i := range r.rules {
+			r.rules[i].dead = ""
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("append: %w", err)
@@ -306,7 +310,12 @@ func (r *router) link(ctx context.Context, f *follower, rec *event.Record) error
 		to, known := r.made[t.to]
 		if !known {
 			var err error
-			if to, err = r.target(ctx, t); err != nil {
+			if to, err = r.target(ctx, t); refused(err) { // its neighbours go on
+				if err := r.refuse(ctx, f, t, rec, err); err != nil {
+					return err
+				}
+				continue
+			} else if err != nil {
 				return err
 			}
 		}
@@ -344,17 +353,28 @@ var errHops = errors.New("the event passed 16 rules from topic to topic: look fo
 
 var errNoKey = errors.New("the event has no partitionkey, and the target's topic is compacted: it keeps the latest event of each key")
 
+// refused reports errors that say a topic can never be made or used.
+func refused(err error) bool {
+	return errors.Is(err, bus.ErrInvalid) || errors.Is(err, bus.ErrConflict) || errors.Is(err, bus.ErrUnsupported)
+}
+
 // refuse dead-letters an event that cannot go to a target.
 func (r *router) refuse(ctx context.Context, f *follower, t *routeTarget, rec *event.Record, why error) error {
-	dead := f.rule.info.policy.Dead
-	if _, ok := r.made[dead]; !ok {
-		if err := letters.Ensure(ctx, r.client, dead); err != nil {
+	if f.dead == "" {
+		f.dead = f.rule.info.policy.Dead
+		err := letters.Ensure(ctx, r.client, f.dead)
+		if own := DeadTopic(f.rule.info.name); refused(err) && f.dead != own {
+			r.t.Log.Warn("the dead-letter topic of a rule cannot be used; its own is", "rule", f.rule.info.name, "error", err)
+			f.dead = own
+			err = letters.Ensure(ctx, r.client, own)
+		}
+		if err != nil {
+			f.dead = ""
 			return err
 		}
-		r.made[dead] = bus.Topic{}
 	}
 	from := letters.Target{Group: RuleGroup(f.rule.info.name), Slot: loop.SlotName(t.to, 0), Key: rec.Key}
-	*r.w.Link(dead) = letters.Link(rec, r.t.Origin(rec), from, "route", why)
+	*r.w.Link(f.dead) = letters.Link(rec, r.t.Origin(rec), from, "route", why)
 	r.t.Counters.Dead.Add(1)
 	return nil
 }

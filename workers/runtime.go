@@ -91,8 +91,8 @@ func viewOf(list []bus.Topic) *topicView {
 	return v
 }
 
-// Run keeps what runs here equal to what is desired until ctx ends or the tables
-// cannot be read any more. It returns after all it started has stopped, but for
+// Run keeps what runs here equal to what is desired until ctx ends or the bus is
+// closed. It returns after all it started has stopped, but for
 // tasks that were abandoned because they did not stop in time.
 func (r *Runtime) Run(ctx context.Context) error {
 	tables, err := r.openTables(ctx)
@@ -117,8 +117,19 @@ func (r *Runtime) Run(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	for _, watch := range tables.watches(r, changed) {
 		watching.Go(func() {
-			if err := watch(ctx); err != nil && ctx.Err() == nil {
-				cancel(err)
+			for failed := 1; ; failed++ {
+				err := watch(ctx)
+				if ctx.Err() != nil {
+					return
+				}
+				if errors.Is(err, bus.ErrClosed) || errors.Is(err, bus.ErrCorrupt) {
+					cancel(err)
+					return
+				}
+				r.o.Logger.Warn("desired state cannot be followed; tried again", "error", err)
+				if loop.Wait(ctx, r.pause(failed)) != nil {
+					return
+				}
 			}
 		})
 	}

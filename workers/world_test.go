@@ -31,6 +31,7 @@ type world struct {
 	client  bus.Client // what the workers use
 	plugins []connectors.Plugin
 	options Options
+	busses  bus.Options
 	probes  probes
 
 	connectors *table.Table[ConnectorDef]
@@ -39,9 +40,12 @@ type world struct {
 }
 
 // setup opens a bus in a temporary directory.
-func setup(t *testing.T) *world {
+func setup(t *testing.T, change ...func(*bus.Options)) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir()}
+	w := &world{t: t, dir: t.TempDir(), busses: bus.Options{Lease: 3 * time.Second, CleanEvery: -1}}
+	for _, f := range change {
+		f(&w.busses)
+	}
 	w.probes.m = map[string]*probe{}
 	w.open()
 	t.Cleanup(func() {
@@ -60,7 +64,7 @@ func setup(t *testing.T) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	b, err := bus.Open(w.dir, bus.Options{Lease: 3 * time.Second, CleanEvery: -1})
+	b, err := bus.Open(w.dir, w.busses)
 	w.must(err)
 	w.bus, w.client = b, b
 	ctx := w.t.Context()

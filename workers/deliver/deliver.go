@@ -33,6 +33,7 @@ func (d *delivery) deliver(ctx context.Context, l *lane, recs []event.Record) er
 	if l.failed > 0 && recs[0].Offset != l.head { // what failed is gone
 		l.failed, l.given = 0, nil
 	}
+	recs[0].Attempt += l.failed
 	if l.given != nil {
 		if err := d.giveUp(ctx, l, &recs[0], l.given, loop.StepOf(l.given)); err != nil {
 			return err

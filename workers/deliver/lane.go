@@ -48,6 +48,9 @@ type lane struct {
 	id     uint64 // the topic's incarnation
 	stages []transforms.Transform
 
+	in      []event.Event // memory that shape uses again
+	parents []int
+
 	next  int64 // offset to read next
 	saved int64 // checkpoint; -1 = none
 
@@ -126,11 +129,11 @@ type shaped struct {
 // shape runs the lane's stages over records. Failed ones are told by fail, the
 // others are yielded in order. An error of a stage itself fails the batch.
 func (l *lane) shape(ctx context.Context, recs []event.Record, c *loop.Counters, out []shaped, fail func(parent int, err error)) ([]shaped, error) {
-	in := make([]event.Event, len(recs))
-	parents := make([]int, len(recs))
+	in, parents := l.in[:0], l.parents[:0]
 	for i := range recs {
-		in[i], parents[i] = recs[i].Event, i
+		in, parents = append(in, recs[i].Event), append(parents, i)
 	}
+	l.in, l.parents = in, parents
 	for s, st := range l.stages {
 		results, err := st.Apply(ctx, in)
 		if err != nil {
