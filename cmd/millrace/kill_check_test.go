@@ -80,19 +80,7 @@ func (w *world) drain(t *testing.T) {
 	until(t, "the sources", func() bool {
 		return len(n.events(t, "generated", 0, int64(w.generated-1))) == 1 && len(n.events(t, "lines", 0, int64(w.lines-1))) == 1
 	})
-	var groups []struct {
-		Name string
-		Lag  int64
-	}
-	until(t, "the rules and sinks", func() bool {
-		n.must(t, http.MethodGet, "/groups?internal=true", nil, &groups)
-		for _, g := range groups {
-			if g.Lag > 0 {
-				return false
-			}
-		}
-		return len(groups) > 0
-	})
+	waitIdle(t, n)
 }
 
 // record is what a check needs to know of a stored event.

@@ -142,6 +142,38 @@ func (n *node) events(t *testing.T, topic string, queue int, from int64) []json.
 	}
 }
 
+// waitIdle waits until no group has anything left to read.
+func waitIdle(t *testing.T, n *node) {
+	t.Helper()
+	var groups []struct {
+		Name string
+		Lag  int64
+	}
+	until(t, "all groups to have read everything", func() bool {
+		n.must(t, http.MethodGet, "/groups?internal=true", nil, &groups)
+		for _, g := range groups {
+			if g.Lag > 0 {
+				return false
+			}
+		}
+		return len(groups) > 0
+	})
+}
+
+// soakLength is what MILLRACE_SOAK says; 0 when it is not set.
+func soakLength(t *testing.T) time.Duration {
+	t.Helper()
+	v := os.Getenv("MILLRACE_SOAK")
+	if v == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		t.Fatalf("MILLRACE_SOAK: %v", err)
+	}
+	return d
+}
+
 // until calls check every 20 ms until it says true, and fails the test after
 // a minute.
 func until(t *testing.T, what string, check func() bool) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -33,23 +33,7 @@ func TestWorker(t *testing.T) {
 	n.must(t, http.MethodPut, "/connectors/sink/config", map[string]string{
 		"connector.class": "file-sink", "topics": "t", "path": filepath.Join(dir, "out", "${queue}.ndjson"), "format": "ndjson",
 	}, nil)
-	worker := exec.Command("millrace", "worker", "--join", n.grpc, "--token-file", token, "--data", filepath.Join(dir, "worker"))
-	log := &tail{}
-	worker.Stderr = log
-	stdout, err := worker.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := worker.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer worker.Process.Kill()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	f := strings.Fields(line)
-	if err != nil || len(f) < 4 || f[3] != "ready" {
-		t.Fatalf("the worker said %q, %v\n%s", line, err, log)
-	}
-	id := f[2]
+	worker := startHands(t, n.grpc, "--token-file", token, "--data", filepath.Join(dir, "worker"))
 
 	mine := func() int {
 		var status struct {
@@ -61,7 +45,7 @@ func TestWorker(t *testing.T) {
 		n.must(t, http.MethodGet, "/connectors/sink/status", nil, &status)
 		count := 0
 		for _, task := range status.Tasks {
-			if task.State == "RUNNING" && task.WorkerID == id {
+			if task.State == "RUNNING" && task.WorkerID == worker.id {
 				count++
 			}
 		}
@@ -83,8 +67,7 @@ func TestWorker(t *testing.T) {
 	send(0, 200)
 	until(t, "all to be written", written(200))
 
-	worker.Process.Kill()
-	worker.Wait()
+	worker.end(syscall.SIGKILL)
 	send(200, 400)
 	until(t, "the node to take over and write the rest", written(400))
 	until(t, "the sink's checkpoints", func() bool {
@@ -101,7 +84,7 @@ func TestWorker(t *testing.T) {
 	}
 	slices.Sort(seen)
 	if len(seen) != 400 || len(slices.Compact(seen)) != 400 {
-		t.Errorf("%d events written, want 400, each once; the worker said\n%s\nthe node said\n%s", len(got), log, n.log)
+		t.Errorf("%d events written, want 400, each once; the worker said\n%s\nthe node said\n%s", len(got), worker.log, n.log)
 	}
 	t.Log("counterpart: a worker in a process of its own, killed with SIGKILL")
 }
