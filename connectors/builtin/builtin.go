@@ -7,6 +7,7 @@ import (
 	"millrace/connectors/file"
 	"millrace/connectors/generator"
 	"millrace/connectors/http"
+	"millrace/connectors/s3"
 	"millrace/connectors/webhook"
 )
 
@@ -17,6 +18,7 @@ func Plugins() []connectors.Plugin {
 		file.Plugin(),
 		generator.Plugin(),
 		http.Plugin(),
+		s3.Plugin(),
 		webhook.Plugin(),
 	}
 }

@@ -53,12 +53,13 @@ func Source(t *testing.T, c SourceCase) {
 type answer struct {
 	events    []string
 	positions map[string]json.RawMessage
+	state     *State
 }
 
-func (c *SourceCase) open(t *testing.T, config map[string]any, positions map[string]json.RawMessage) connectors.Source {
+func (c *SourceCase) open(t *testing.T, config map[string]any, positions map[string]json.RawMessage, state *State) connectors.Source {
 	t.Helper()
 	s, err := c.Plugin.Source.Open(t.Context(), config, connectors.Env{
-		Connector: "conformance", Tasks: 1, Positions: maps.Clone(positions), Now: time.Now, DataDir: t.TempDir(),
+		Connector: "conformance", Tasks: 1, Positions: maps.Clone(positions), State: state, Now: time.Now, DataDir: t.TempDir(),
 	})
 	if err != nil {
 		t.Fatalf("open: %v", err)
@@ -66,10 +67,11 @@ func (c *SourceCase) open(t *testing.T, config map[string]any, positions map[str
 	return s
 }
 
-// read opens the source at positions and reads to the end.
-func (c *SourceCase) read(t *testing.T, positions map[string]json.RawMessage) []answer {
+// read opens the source at positions and state and reads to the end.
+func (c *SourceCase) read(t *testing.T, positions map[string]json.RawMessage, state *State) []answer {
 	t.Helper()
-	s := c.open(t, c.Config, positions)
+	state = state.Clone()
+	s := c.open(t, c.Config, positions, state)
 	defer closed(t, s)
 	stored := maps.Clone(positions)
 	if stored == nil {
@@ -109,7 +111,7 @@ func (c *SourceCase) read(t *testing.T, positions map[string]json.RawMessage) []
 				stored[partition] = offset
 			}
 		}
-		a.positions = maps.Clone(stored)
+		a.positions, a.state = maps.Clone(stored), state.Clone()
 		if acker, ok := s.(connectors.Acker); ok {
 			if err := acker.Ack(t.Context(), a.positions); err != nil {
 				t.Errorf("ack: %v", err)
@@ -138,7 +140,7 @@ func (c *SourceCase) text(t *testing.T, o *connectors.Out) string {
 }
 
 func (c *SourceCase) readsAll(t *testing.T) {
-	answers := c.read(t, nil)
+	answers := c.read(t, nil, NewState())
 	ids := map[string]bool{}
 	for _, a := range answers {
 		for _, e := range a.events {
@@ -151,7 +153,7 @@ func (c *SourceCase) readsAll(t *testing.T) {
 	if len(ids) != c.Events {
 		t.Errorf("%d events, not %d", len(ids), c.Events)
 	}
-	if again := events(c.read(t, nil)); fmt.Sprint(again) != fmt.Sprint(events(answers)) {
+	if again := events(c.read(t, nil, NewState())); fmt.Sprint(again) != fmt.Sprint(events(answers)) {
 		t.Errorf("reading again gives other events:\n%q\n%q", again, events(answers))
 	}
 }
@@ -166,13 +168,13 @@ func events(answers []answer) []string {
 
 // resumes opens the source at every position it ever gave: exactly the rest comes.
 func (c *SourceCase) resumes(t *testing.T) {
-	answers := c.read(t, nil)
+	answers := c.read(t, nil, NewState())
 	for i, a := range answers {
 		want := map[string]int{}
 		for _, e := range events(answers[i+1:]) {
 			want[e]++
 		}
-		for _, e := range events(c.read(t, a.positions)) {
+		for _, e := range events(c.read(t, a.positions, a.state)) {
 			want[e]--
 		}
 		for e, n := range want {
@@ -196,8 +198,8 @@ func shown(positions map[string]json.RawMessage) string {
 // stops cancels reads that have something to return and, where there are such,
 // ones that wait; and closes without having read.
 func (c *SourceCase) stops(t *testing.T) {
-	closed(t, c.open(t, c.Config, nil))
-	s := c.open(t, c.Config, nil)
+	closed(t, c.open(t, c.Config, nil, NewState()))
+	s := c.open(t, c.Config, nil, NewState())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	within(t, "read with an ended context", func() {
@@ -209,7 +211,7 @@ func (c *SourceCase) stops(t *testing.T) {
 	if c.Waiting == nil {
 		return
 	}
-	s = c.open(t, c.Waiting, nil)
+	s = c.open(t, c.Waiting, nil, NewState())
 	defer closed(t, s)
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
