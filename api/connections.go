@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -22,8 +21,8 @@ func (s *Server) connectionRoutes() []rest.Route {
 
 // connection shows what was sent: secrets are references in it, never resolved.
 type connection struct {
-	Name string          `json:"name"`
-	Spec json.RawMessage `json:"spec"`
+	Name string                 `json:"name"`
+	Spec desired.ConnectionSpec `json:"spec"`
 }
 
 func (s *Server) listConnections(ctx context.Context, _ *rest.Request) (rest.Answer, error) {
@@ -33,7 +32,7 @@ func (s *Server) listConnections(ctx context.Context, _ *rest.Request) (rest.Ans
 	}
 	out := []connection{}
 	for _, name := range slices.Sorted(maps.Keys(v.Connections)) {
-		out = append(out, connection{name, v.Connections[name]})
+		out = append(out, connection{name, desired.Connection(v.Connections[name])})
 	}
 	return rest.OK(out)
 }
@@ -44,11 +43,11 @@ func (s *Server) getConnection(ctx context.Context, r *rest.Request) (rest.Answe
 		return rest.Answer{}, err
 	}
 	name := r.Params["name"]
-	raw, ok := v.Connections[name]
+	keys, ok := v.Connections[name]
 	if !ok {
 		return rest.Answer{}, rest.NotFound("no such connection: %s: create it with PUT /connections/%s", name, name)
 	}
-	return rest.OK(connection{name, raw})
+	return rest.OK(connection{name, desired.Connection(keys)})
 }
 
 func (s *Server) putConnection(ctx context.Context, r *rest.Request) (rest.Answer, error) {
@@ -57,8 +56,13 @@ func (s *Server) putConnection(ctx context.Context, r *rest.Request) (rest.Answe
 		return rest.Answer{}, err
 	}
 	name := r.Params["name"]
-	action, err := s.change(ctx, func(p *desired.Plan) (desired.Action, error) { return p.PutConnection(name, raw) })
-	return rest.Answer{Status: statusOf(action), Body: connection{name, raw}}, err
+	var keys map[string]string
+	action, err := s.change(ctx, func(p *desired.Plan) (desired.Action, error) {
+		a, err := p.PutConnection(name, raw)
+		keys = p.Connections[name]
+		return a, err
+	})
+	return rest.Answer{Status: statusOf(action), Body: connection{name, desired.Connection(keys)}}, err
 }
 
 func (s *Server) deleteConnection(ctx context.Context, r *rest.Request) (rest.Answer, error) {

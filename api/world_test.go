@@ -14,6 +14,7 @@ import (
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/connectors/blackhole"
+	chttp "millrace/connectors/http"
 	"millrace/connectors/webhook"
 	"millrace/workers"
 )
@@ -76,7 +77,7 @@ func testPlugins() []connectors.Plugin {
 	shelf.Sink.Search = func(_ context.Context, _ map[string]any, env connectors.Env) (connectors.Searcher, error) {
 		return shelfSearcher{env.Connector}, nil
 	}
-	return append([]connectors.Plugin{blackhole.Plugin(), webhook.Plugin()}, shelf)
+	return append([]connectors.Plugin{blackhole.Plugin(), chttp.Plugin(), webhook.Plugin()}, shelf)
 }
 
 type shelfConfig struct {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"millrace/api/desired"
@@ -121,7 +123,8 @@ func (s *Service) list(ctx context.Context, r *rest.Request) (rest.Answer, error
 	}
 	names := []string{}
 	out := map[string]expanded{}
-	for name, c := range all {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		c := all[name]
 		names = append(names, name)
 		if !status && !infos {
 			continue

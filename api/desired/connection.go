@@ -2,6 +2,7 @@ package desired
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,12 +14,47 @@ import (
 // ConnectionSpec is the body of PUT /connections/{name}: how to show oneself to
 // another system. Secrets stand in it as references only.
 type ConnectionSpec struct {
-	Type     string      `json:"type" doc:"basic, api-key or bearer." spec:"required,enum=basic|api-key|bearer"`
-	Username string      `json:"username" doc:"The user's name, with basic."`
-	Password spec.Secret `json:"password" doc:"The user's password, with basic."`
-	Header   string      `json:"header" doc:"The header that carries the key, with api-key." default:"X-API-Key"`
-	Key      spec.Secret `json:"key" doc:"The key, with api-key."`
-	Token    spec.Secret `json:"token" doc:"The token, with bearer."`
+	Type     string `json:"type" doc:"basic, api-key or bearer." spec:"required,enum=basic|api-key|bearer"`
+	Username string `json:"username,omitempty" doc:"The user's name, with basic."`
+	Password string `json:"password,omitempty" doc:"The user's password, with basic." spec:"secret"`
+	Header   string `json:"header,omitempty" doc:"The header that carries the key, with api-key." default:"X-API-Key"`
+	Key      string `json:"key,omitempty" doc:"The key, with api-key." spec:"secret"`
+	Token    string `json:"token,omitempty" doc:"The token, with bearer." spec:"secret"`
+}
+
+// Keys that a connection adds to the config of a target; the table holds them.
+const (
+	keyUser     = "auth.user"
+	keyPassword = "auth.password"
+	keyToken    = "auth.token"
+	keyHeader   = "headers."
+)
+
+// keys are what the connection adds to a target's config.
+func (c *ConnectionSpec) keys() map[string]string {
+	switch c.Type {
+	case "basic":
+		return map[string]string{keyUser: c.Username, keyPassword: c.Password}
+	case "bearer":
+		return map[string]string{keyToken: c.Token}
+	default:
+		return map[string]string{keyHeader + c.Header: c.Key}
+	}
+}
+
+// Connection gives back the spec of which a connection's keys were made.
+func Connection(keys map[string]string) ConnectionSpec {
+	if user, ok := keys[keyUser]; ok {
+		return ConnectionSpec{Type: "basic", Username: user, Password: keys[keyPassword]}
+	}
+	if token, ok := keys[keyToken]; ok {
+		return ConnectionSpec{Type: "bearer", Token: token}
+	}
+	c := ConnectionSpec{Type: "api-key"}
+	for key, value := range keys {
+		c.Header, c.Key = strings.TrimPrefix(key, keyHeader), value
+	}
+	return c
 }
 
 // wanted lists the keys that each type needs.
@@ -40,15 +76,17 @@ func (p *Plan) PutConnection(name string, raw json.RawMessage) (Action, error) {
 	if err := rest.Strict("", raw, &config); err != nil {
 		return "", err
 	}
-	if err := checkConnection(config); err != nil {
+	c, err := checkConnection(config)
+	if err != nil {
 		return "", err
 	}
+	keys := c.keys()
 	old, exists := p.Connections[name]
-	if exists && sameJSON(old, raw) {
+	if exists && maps.Equal(old, keys) {
 		return Unchanged, nil
 	}
-	p.Connections[name] = raw
-	if err := p.put(workers.TopicConnections, name, raw); err != nil {
+	p.Connections[name] = keys
+	if err := p.put(workers.TopicConnections, name, keys); err != nil {
 		return "", err
 	}
 	if exists {
@@ -57,15 +95,15 @@ func (p *Plan) PutConnection(name string, raw json.RawMessage) (Action, error) {
 	return Created, nil
 }
 
-func checkConnection(config map[string]any) error {
+func checkConnection(config map[string]any) (ConnectionSpec, error) {
 	s := spec.Of[ConnectionSpec]()
 	var c ConnectionSpec
 	if err := s.Decode(config, &c); err != nil {
-		return err
+		return c, err
 	}
 	for _, key := range wanted[c.Type] {
 		if v, _ := config[key].(string); v == "" {
-			return rest.Bad(key, "is required with type %s", c.Type)
+			return c, rest.Bad(key, "is required with type %s", c.Type)
 		}
 	}
 	for _, f := range s.Fields() {
@@ -74,13 +112,13 @@ func checkConnection(config map[string]any) error {
 			continue
 		}
 		if !slices.Contains(wanted[c.Type], f.Name) && !slices.Contains(allowed[c.Type], f.Name) {
-			return rest.Bad(f.Name, "does not belong to type %s", c.Type)
+			return c, rest.Bad(f.Name, "does not belong to type %s", c.Type)
 		}
 		if text, _ := v.(string); f.Secret && !spec.IsReference(text) {
-			return rest.Bad(f.Name, "is a plain secret, which would be stored and shown: put it into the environment or a file and send a reference, ${env:NAME} or ${file:/path}")
+			return c, rest.Bad(f.Name, "is a plain secret, which would be stored and shown: put it into the environment or a file and send a reference, ${env:NAME} or ${file:/path}")
 		}
 	}
-	return nil
+	return c, nil
 }
 
 // DeleteConnection plans to remove a connection. Unless force, one that rules use
@@ -102,11 +140,6 @@ func (p *Plan) connectionUsers(name string) []string {
 	for _, r := range sortedKeys(p.Rules) {
 		if slices.Contains(refsOf(p.Rules[r].Spec).connections(), name) {
 			users = append(users, "rule "+r)
-		}
-	}
-	for _, c := range sortedKeys(p.Connectors) {
-		if p.Connectors[c].Config["connection"] == name {
-			users = append(users, "connector "+c)
 		}
 	}
 	return users

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"millrace/bus"
 	"millrace/bus/event"
@@ -135,11 +136,39 @@ func (p *Plan) Commit(ctx context.Context) error {
 		p.s.changed()
 	}
 	for _, d := range p.drop {
-		if err := client.DeleteTopic(ctx, d.topic, d.force); err != nil && !errors.Is(err, bus.ErrNoTopic) {
-			return fmt.Errorf("the definitions are changed, but: %w", err)
+		if err := p.dropTopic(ctx, d); err != nil {
+			if len(p.order) > 0 {
+				err = fmt.Errorf("all else is done, but: %w", err)
+			}
+			return err
 		}
 	}
 	return p.clean(ctx, nil, p.forgets)
+}
+
+// leaving is how long a drop waits for workers to leave what was deleted.
+const leaving = 3 * time.Second
+
+// dropTopic deletes a topic; one that is in use gets some time, as workers leave
+// a rule or connector a moment after it was deleted.
+func (p *Plan) dropTopic(ctx context.Context, d drop) error {
+	began := time.Now()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := p.s.o.Client.DeleteTopic(ctx, d.topic, d.force)
+		if errors.Is(err, bus.ErrNoTopic) {
+			return nil
+		}
+		if !errors.Is(err, bus.ErrInUse) || time.Since(began) > leaving {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // clean drops topics and forgets groups that belong to something that is gone.

@@ -119,9 +119,13 @@ func (p *Plan) checkTargets(rule *rules.Rule) error {
 func (p *Plan) checkHTTP(here string, target *rules.HTTP) error {
 	var connection json.RawMessage
 	if c := target.Connection; c != "" {
-		var ok bool
-		if connection, ok = p.Connections[c]; !ok {
+		keys, ok := p.Connections[c]
+		if !ok {
 			return rest.Bad(here+".connection", "there is no connection %s%s: create it first, with PUT /connections/%s", c, rest.Suggest(c, sortedKeys(p.Connections)), c)
+		}
+		var err error
+		if connection, err = json.Marshal(keys); err != nil {
+			return err
 		}
 	}
 	return rest.At(here, workers.CheckHTTP(p.s.o.Plugins, target, connection))

@@ -2,7 +2,6 @@ package desired
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -23,6 +22,9 @@ type Options struct {
 	Plugins []connectors.Plugin
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger     // nil: nowhere
+	// SweepEvery is how often Run looks for topics that nothing wants any more; 0
+	// means 10 s.
+	SweepEvery time.Duration
 }
 
 // Store reads and changes the tables of desired state.
@@ -37,8 +39,9 @@ type Store struct {
 }
 
 // View is what is wanted at one moment. It is shared and never changes.
+// Connections are the keys that each adds to a target's config.
 type View struct {
-	Connections map[string]json.RawMessage
+	Connections map[string]map[string]string
 	Connectors  map[string]workers.ConnectorDef
 	Rules       map[string]workers.RuleDef
 	Pipelines   map[string]Pipeline
@@ -52,6 +55,9 @@ func New(o Options) *Store {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.SweepEvery <= 0 {
+		o.SweepEvery = sweepEvery
+	}
 	return &Store{o: o, turn: make(chan struct{}, 1)}
 }
 
@@ -61,18 +67,20 @@ func tables() []string {
 }
 
 // Run follows the tables until ctx ends, so that Views need not be read anew for
-// each request. Without it every View is.
+// each request (without it every View is), and drops topics that rules and
+// connectors leave behind.
 func (s *Store) Run(ctx context.Context) error {
 	if _, err := s.View(ctx); err != nil { // makes the tables
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	failed := make(chan error, len(tables()))
+	failed := make(chan error, len(tables())+1)
 	var all sync.WaitGroup
 	for _, topic := range tables() {
 		all.Go(func() { failed <- s.follow(ctx, topic) })
 	}
+	all.Go(func() { failed <- s.sweep(ctx) })
 	s.setFollowing(true)
 	err := <-failed
 	s.setFollowing(false)
