@@ -53,6 +53,9 @@ var arrows = map[string][]string{
 	"cmd/millrace":       {"*"},
 	"cmd/millrace/demo":  {},
 	"scripts/testsum":    {},
+
+	// A real server for tests; it is in no binary.
+	"connectors/mysql/mariadbtest": {},
 }
 
 // outside lists every module beyond the standard library and who may import it
@@ -63,6 +66,8 @@ var outside = map[string][]string{
 	"github.com/cloudevents/sdk-go/v2":    {"cmd/millrace/demo"},
 	"github.com/cockroachdb/pebble/v2":    {"bus/index"},
 	"github.com/expr-lang/expr":           {"rules/exprs"},
+	"github.com/go-mysql-org/go-mysql":    {"connectors/mysql"},
+	"github.com/go-sql-driver/mysql":      {"connectors/mysql", "connectors/mysql/mariadbtest"},
 	"github.com/google/go-cmp":            {"bus/bustest"},
 	"github.com/labstack/echo/v4":         {"api"},
 	"github.com/prometheus/client_golang": {"api"},
@@ -74,6 +79,7 @@ var outside = map[string][]string{
 	"golang.org/x/sync":                   {"*"},
 	"go.uber.org/goleak":                  {"connectors/connectorstest"},
 	"golang.org/x/sys":                    {"bus/vfs", "connectors/file"},
+	"golang.org/x/text":                   {"connectors/mysql", "transforms/*"},
 	"google.golang.org/grpc":              {"api/rpc", "cmd/millrace"},
 }
 

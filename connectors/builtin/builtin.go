@@ -7,6 +7,7 @@ import (
 	"millrace/connectors/file"
 	"millrace/connectors/generator"
 	"millrace/connectors/http"
+	"millrace/connectors/mysql"
 	"millrace/connectors/s3"
 	"millrace/connectors/webhook"
 )
@@ -18,6 +19,7 @@ func Plugins() []connectors.Plugin {
 		file.Plugin(),
 		generator.Plugin(),
 		http.Plugin(),
+		mysql.Plugin(),
 		s3.Plugin(),
 		webhook.Plugin(),
 	}
