@@ -80,6 +80,7 @@ type Bus struct {
 	reqs         chan *pending
 	room         *semaphore.Weighted // bytes of appends under way
 	stopping     chan struct{}
+	gone         chan struct{} // closed when the committer has ended
 	epochsAtOpen map[slotKey]uint64
 	stopped      sync.WaitGroup
 	stopOnce     sync.Once
@@ -114,7 +115,7 @@ func Open(dir string, o Options) (*Bus, error) {
 	b := &Bus{
 		o: o, log: lg,
 		reqs: make(chan *pending, maxGroup), room: semaphore.NewWeighted(o.MaxPending),
-		stopping: make(chan struct{}), epochsAtOpen: map[slotKey]uint64{},
+		stopping: make(chan struct{}), gone: make(chan struct{}), epochsAtOpen: map[slotKey]uint64{},
 		saved: map[slotKey]savedRecord{}, groups: group.New(o.Lease),
 		kick: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
@@ -253,7 +254,7 @@ func (b *Bus) Err() error {
 	return b.broken
 }
 
-// inCommitter runs f between batches, with all that was appended applied.
+// inCommitter runs f between batches, all that was appended being applied.
 func (b *Bus) inCommitter(ctx context.Context, f func() error) error {
 	p := &pending{exec: f, done: make(chan outcome, 1)}
 	_, err := b.submit(ctx, p)

@@ -251,7 +251,10 @@ func (b *Bus) forgetDead(ctx context.Context) error {
 			for i, d := range dead {
 				runs[i] = frame.Run{Queue: d.Queue, Kind: frame.Forget, First: d.First}
 			}
-			return errors.Join(err, second(b.note(frame.Batch, runs)))
+			if err == nil {
+				_, err = b.note(frame.Batch, runs)
+			}
+			return err
 		})
 		if err != nil {
 			return err
@@ -259,8 +262,6 @@ func (b *Bus) forgetDead(ctx context.Context) error {
 	}
 	return nil
 }
-
-func second[T any](_ T, err error) error { return err }
 
 // mover collects what of some frames must be copied forward.
 type mover struct {

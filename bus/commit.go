@@ -76,13 +76,26 @@ func (b *Bus) submit(ctx context.Context, p *pending) ([]index.Part, error) {
 		b.room.Release(n)
 		return nil, fmt.Errorf("append: %w", ctx.Err())
 	}
-	// The committer answers everything it was handed.
 	select {
 	case o := <-p.done:
 		b.room.Release(n)
 		return o.parts, o.err
+	case <-b.gone: // it may have been answered, or handed over too late
+		b.room.Release(n)
+		select {
+		case o := <-p.done:
+			return o.parts, o.err
+		default:
+			return nil, ErrClosed
+		}
 	case <-ctx.Done():
-		go func() { <-p.done; b.room.Release(n) }()
+		go func() {
+			select {
+			case <-p.done:
+			case <-b.gone:
+			}
+			b.room.Release(n)
+		}()
 		return nil, fmt.Errorf("append: %w: %w", ErrUnknown, ctx.Err())
 	}
 }
@@ -108,6 +121,7 @@ func (b *Bus) expand(parts []index.Part) []Appended {
 }
 
 func (b *Bus) commitLoop() {
+	defer close(b.gone)
 	c := committer{bus: b, heads: map[index.QueueID]int64{}, ids: map[string]*pending{}, epochs: b.epochsAtOpen}
 	tick := time.NewTimer(0)
 	<-tick.C
@@ -361,6 +375,9 @@ func (c *committer) fail(err error) {
 
 // published tells everybody who waits that a batch is readable.
 func (b *Bus) published(w *written) {
+	if w.topics != nil {
+		b.topics.Store(w.topics)
+	}
 	for i := range w.p.Runs {
 		h := &w.p.Runs[i]
 		if h.HasRecords() {

@@ -27,6 +27,7 @@ type pending struct {
 	owners  []Owner
 	saves   []Checkpoint
 	grants  []group.Grant // epochs that come into force with it
+	topics  *topicSet     // comes into force with it
 	forget  string        // a group whose epochs end with it
 	exec    func() error  // in place of a payload: run between batches
 	size    int64
@@ -110,7 +111,8 @@ func (e *encoder) write(i int, w *Write) error {
 	for j := range w.Events {
 		ev := &w.Events[j]
 		if err := ev.Validate(); err != nil {
-			return &Error{Kind: ErrInvalid, Thing: "topic " + w.Topic, Field: fmt.Sprintf("[%d].%s", j, fieldOf(err)), Msg: problemOf(err)}
+			field, problem := invalid(err)
+			return &Error{Kind: ErrInvalid, Thing: "topic " + w.Topic, Field: fmt.Sprintf("[%d].%s", j, field), Msg: problem}
 		}
 		if n := ev.Size(); int64(n) > e.bus.o.MaxEvent {
 			return &Error{Kind: ErrTooLarge, Thing: "topic " + w.Topic, Field: fmt.Sprintf("[%d].data", j),
@@ -331,19 +333,10 @@ func splitSlot(slot string) (topic string, queue int, ok bool) {
 	return slot[:i], q, err == nil && q >= 0
 }
 
-// fieldOf and problemOf take a validation error apart.
-func fieldOf(err error) string {
-	var fe *event.FieldError
-	if errors.As(err, &fe) {
-		return fe.Field
+// invalid takes a validation error apart.
+func invalid(err error) (field, problem string) {
+	if fe, ok := errors.AsType[*event.FieldError](err); ok {
+		return fe.Field, fe.Problem
 	}
-	return "event"
-}
-
-func problemOf(err error) string {
-	var fe *event.FieldError
-	if errors.As(err, &fe) {
-		return fe.Problem
-	}
-	return err.Error()
+	return "event", err.Error()
 }

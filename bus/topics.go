@@ -138,10 +138,9 @@ func (b *Bus) CreateTopic(ctx context.Context, t Topic) (Topic, error) {
 		t.Created = b.o.Now().UTC()
 	}
 	next := set.with(t)
-	if err := b.putTopics(ctx, next.lastID, t.Name, &t, nil); err != nil {
+	if err := b.putTopics(ctx, next, t.Name, &t, nil); err != nil {
 		return Topic{}, err
 	}
-	b.topics.Store(next)
 	b.watch.WakeAll()
 	return t, nil
 }
@@ -207,8 +206,9 @@ func validTopicName(name string) bool {
 }
 
 // putTopics stores a topic's definition, or its tombstone (t nil) with drop.
-func (b *Bus) putTopics(ctx context.Context, lastID uint64, name string, t *Topic, drop *Topic) error {
-	enc := b.encoder(&pending{})
+// next comes into force when it is durable, before anybody is told.
+func (b *Bus) putTopics(ctx context.Context, next *topicSet, name string, t *Topic, drop *Topic) error {
+	enc := b.encoder(&pending{topics: next})
 	var def []byte
 	if t != nil {
 		var err error
@@ -216,7 +216,7 @@ func (b *Bus) putTopics(ctx context.Context, lastID uint64, name string, t *Topi
 			return fmt.Errorf("topic %s: %w", name, err)
 		}
 	}
-	last, err := json.Marshal(lastID)
+	last, err := json.Marshal(next.lastID)
 	if err != nil {
 		return fmt.Errorf("topic %s: %w", name, err)
 	}
@@ -258,7 +258,7 @@ func (b *Bus) DeleteTopic(ctx context.Context, name string, force bool) error {
 	// New appends are refused from here on; the committer refuses those on the way.
 	next := set.without(name)
 	b.topics.Store(next)
-	if err := b.putTopics(ctx, set.lastID, name, nil, &t.Topic); err != nil {
+	if err := b.putTopics(ctx, next, name, nil, &t.Topic); err != nil {
 		b.topics.Store(set)
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 type Common struct {
 	Class      string          `json:"connector.class" doc:"The connector's class: <system>-source or <system>-sink, or the name of a class of another runtime that means it." spec:"required,group=Common,importance=high"`
 	Name       string          `json:"name" doc:"The connector's name." spec:"group=Common,importance=high"`
-	TasksMax   int             `json:"tasks.max" doc:"At most so many tasks share the work of a source; a sink has one per topic queue." default:"1" spec:"min=1,max=1024,group=Common"`
+	TasksMax   int             `json:"tasks.max" doc:"At most so many tasks share the work: the partitions of a source, the queues of a sink." default:"1" spec:"min=1,max=1024,group=Common"`
 	Transforms json.RawMessage `json:"transforms" doc:"The steps that shape every event, a JSON list such as [{\"remove\":[\"data.card\"]}]." spec:"json,group=Common"`
 
 	Tolerance    string        `json:"errors.tolerance" doc:"What an input or event that cannot be handled does: none stops the task, all puts it into the dead letters and goes on." default:"none" spec:"enum=none|all,group=Errors"`

@@ -59,7 +59,7 @@ func parse(name string, spec []byte) (*Rule, error) {
 	if r.To, err = parseTargets(m["to"]); err != nil {
 		return nil, err
 	}
-	if r.OnError, err = choice(m["onError"], "onError", ParkKey, Block, ParkKey, Skip); err != nil {
+	if r.OnError, err = choice(m["onError"], "onError", "", Block, ParkKey, Skip); err != nil {
 		return nil, err
 	}
 	if r.Retry, err = parseRetry(m["retry"]); err != nil {

@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = &Rule{
-		Name: "r", From: []string{"a"}, To: []Target{{Name: "b", Topic: "b"}}, OnError: ParkKey,
+		Name: "r", From: []string{"a"}, To: []Target{{Name: "b", Topic: "b"}},
 		Retry: Retry{Strategy: Backoff, Attempts: 3, Delay: 10 * time.Second, MaxDelay: 10 * time.Second, Jitter: 10 * time.Second},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {

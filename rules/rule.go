@@ -15,7 +15,7 @@ type Rule struct {
 	Where       json.RawMessage   // an expression; nil is true
 	Transforms  []json.RawMessage // steps, in order
 	To          []Target          // at least one; names are unique
-	OnError     OnError           // default park-key
+	OnError     OnError           // "" = skip, but block for changes of database rows
 	Retry       Retry
 	DeadLetter  DeadLetter
 	Start       Start // default latest

@@ -25,14 +25,9 @@ func readRule(name string, def RuleDef, now func() time.Time) *ruleInfo {
 		return info
 	}
 	info.policy = loop.Policy{
-		Retry: scheduleOf(&info.rule.Retry),
-		Dead:  cmp.Or(info.rule.DeadLetter.Topic, DeadTopic(name)),
-	}
-	var given struct {
-		OnError string `json:"onError"`
-	}
-	if json.Unmarshal(def.Spec, &given) == nil && given.OnError != "" {
-		info.policy.OnError = loop.OnError(info.rule.OnError)
+		Retry:   scheduleOf(&info.rule.Retry),
+		OnError: loop.OnError(info.rule.OnError),
+		Dead:    cmp.Or(info.rule.DeadLetter.Topic, DeadTopic(name)),
 	}
 	return info
 }
