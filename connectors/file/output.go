@@ -205,8 +205,9 @@ func (o *output) full(st *state) bool {
 		age > 0 && !st.Begun.IsZero() && o.s.now().Sub(st.Begun) >= age)
 }
 
-// rename makes the file a finished part and begins an empty one. A crash in
-// between leaves no file at the path, which reads as an empty one.
+// rename makes the file a finished part and says in the state that an empty one
+// begins, before anything is written to it. A crash in between leaves no file at
+// the path, which reads as an empty one.
 func (o *output) rename(st *state) error {
 	ext := filepath.Ext(o.path)
 	base := strings.TrimSuffix(o.path, ext)
@@ -222,7 +223,7 @@ func (o *output) rename(st *state) error {
 			return err
 		}
 		st.Length = 0
-		return syncDir(filepath.Dir(o.path))
+		return errors.Join(syncDir(filepath.Dir(o.path)), st.store(o.sidecar))
 	}
 }
 
@@ -262,8 +263,16 @@ func (o *output) locked(ctx context.Context, do func(*state, *os.File) error) er
 		return err
 	}
 	defer func() { _ = f.Close() }() // what counts is Sync
+	length := st.Length
 	if err := o.recover(&st, known, f); err != nil {
 		return err
+	}
+	// Where the valid part ends is durable before anything is written behind it, or
+	// a write that is not finished would be taken for content. Invariant 5.
+	if !known || st.Length != length {
+		if err := st.store(o.sidecar); err != nil {
+			return err
+		}
 	}
 	return do(&st, f)
 }

@@ -292,3 +292,40 @@ func TestSinkCrashInRotation(t *testing.T) {
 	}
 	check(t, content(t, parts[1])+content(t, path), "2\n3\n4\n")
 }
+
+// TestSinkCrashInWrite stops after lines were written and before the state says
+// so: in a new file, in one that goes on, and in one that was just begun anew.
+func TestSinkCrashInWrite(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out.ndjson")
+	config := sinkConfig{Path: path, Format: "ndjson", Value: "data", RotateBytes: 6}
+	want := ""
+	for i := range int64(7) {
+		s, err := openSink(t.Context(), config, connectors.Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Write(t.Context(), records("t", 0, i, 1)); err != nil {
+			t.Fatal(err)
+		}
+		o := s.(*sink).outputs[path]
+		if err := o.locked(t.Context(), func(st *state, f *os.File) error { return o.write(st, f) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		put(t, open(t, map[string]any{"path": path, "value": "data", "rotate.bytes": 6}), records("t", 0, i, 1), true)
+		want += fmt.Sprintf("%d\n", i)
+		parts, err := filepath.Glob(filepath.Join(dir, "out-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, p := range append(parts, path) {
+			got += content(t, p)
+		}
+		check(t, got, want)
+	}
+}
