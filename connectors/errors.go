@@ -3,7 +3,9 @@ package connectors
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -54,3 +56,18 @@ func (e *RetryError) Error() string { return fmt.Sprintf("%v (retry after %s)", 
 
 // Unwrap gives the cause.
 func (e *RetryError) Unwrap() error { return e.Err }
+
+// maxRetryAfter bounds what a target can ask for.
+const maxRetryAfter = time.Hour
+
+// RetryAfter reads the HTTP header Retry-After: seconds or a date, cut at an hour.
+// asked is false where there is none to read.
+func RetryAfter(header string, now time.Time) (after time.Duration, asked bool) {
+	if seconds, err := strconv.ParseInt(header, 10, 64); err == nil && seconds >= 0 {
+		return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second, true
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(at.Sub(now), 0), maxRetryAfter), true
+	}
+	return 0, false
+}

@@ -7,16 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"millrace/bus/event"
 	"millrace/connectors"
 )
-
-// maxRetryAfter bounds what an endpoint can ask for.
-const maxRetryAfter = time.Hour
 
 type sink struct {
 	cfg    config
@@ -130,7 +126,7 @@ func (s *sink) judge(resp *http.Response, said []byte) error {
 	case code >= 300 && code < 400:
 		return connectors.Permanent(fmt.Errorf("%w: redirects are not followed: set url to %s", err, resp.Header.Get("Location")))
 	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
-		after, asked := s.retryAfter(resp.Header.Get("Retry-After"))
+		after, asked := connectors.RetryAfter(resp.Header.Get("Retry-After"), s.now())
 		if asked {
 			err = &connectors.RetryError{After: after, Err: err}
 		}
@@ -150,20 +146,6 @@ func excerpt(said []byte) string {
 		return ""
 	}
 	return ": " + text
-}
-
-// retryAfter reads seconds or a date.
-func (s *sink) retryAfter(v string) (time.Duration, bool) {
-	if v == "" {
-		return 0, false
-	}
-	if seconds, err := strconv.ParseInt(v, 10, 64); err == nil && seconds >= 0 {
-		return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second, true
-	}
-	if at, err := http.ParseTime(v); err == nil {
-		return min(max(at.Sub(s.now()), 0), maxRetryAfter), true
-	}
-	return 0, false
 }
 
 // request makes the request of the configured mode.
