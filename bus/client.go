@@ -105,10 +105,13 @@ type Checkpoint struct {
 
 // Saved is a stored checkpoint. Next is -1 where nothing was saved, or where it
 // was saved for an earlier incarnation of the topic; where Follows is set it is
-// the greater of its own and the followed one's. Epoch is the slot's.
+// the greater of its own and the followed one's. Reset: ResetGroup set it, or
+// the topic was made again, and no owner has saved since: a sink's own offsets do
+// not count. Epoch is the slot's.
 type Saved struct {
 	Next    int64
 	Follows string
+	Reset   bool
 	Epoch   uint64
 }
 

@@ -384,7 +384,7 @@ func (b *Bus) published(w *written) {
 			b.watch.Advance(h.Queue)
 		}
 	}
-	b.remember(w.saves)
+	b.remember(w.saves, w.reset)
 	b.granted(w.grants)
 }
 

@@ -27,6 +27,7 @@ type pending struct {
 	owners  []Owner
 	saves   []Checkpoint
 	grants  []group.Grant // epochs that come into force with it
+	reset   bool          // its saves are ResetGroup's
 	topics  *topicSet     // comes into force with it
 	forget  string        // a group whose epochs end with it
 	exec    func() error  // in place of a payload: run between batches
@@ -226,7 +227,7 @@ func (e *encoder) save(c *Checkpoint) error {
 	if c.Positions != nil {
 		return e.positions(c)
 	}
-	rec := savedRecord{Group: c.Group, Slot: c.Slot, Next: c.Next, Epoch: c.Epoch, Follows: c.Follows}
+	rec := savedRecord{Group: c.Group, Slot: c.Slot, Next: c.Next, Epoch: c.Epoch, Follows: c.Follows, Reset: e.out.reset}
 	if topic, queue, ok := splitSlot(c.Slot); ok {
 		if t := e.ts.byName[topic]; t != nil {
 			rec.TopicID = t.ID
@@ -321,6 +322,7 @@ type savedRecord struct {
 	Next    int64  `json:"next"`
 	Epoch   uint64 `json:"epoch"`
 	Follows string `json:"follows,omitempty"`
+	Reset   bool   `json:"reset,omitempty"`
 }
 
 // splitSlot reads "topic/queue".

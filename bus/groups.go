@@ -138,7 +138,7 @@ func (b *Bus) groupLoop() {
 
 // storeGrants appends epochs, and the checkpoints that a reset sets with them.
 func (b *Bus) storeGrants(grants []group.Grant, saves []Checkpoint) error {
-	enc := b.encoder(&pending{grants: grants, saves: saves})
+	enc := b.encoder(&pending{grants: grants, saves: saves, reset: true})
 	for _, g := range grants {
 		data, err := json.Marshal(grantOf(g))
 		if err != nil {
@@ -176,7 +176,7 @@ func (b *Bus) granted(grants []group.Grant) {
 }
 
 // remember takes durable checkpoints over; the committer calls it.
-func (b *Bus) remember(saves []Checkpoint) {
+func (b *Bus) remember(saves []Checkpoint, reset bool) {
 	if len(saves) == 0 {
 		return
 	}
@@ -187,7 +187,7 @@ func (b *Bus) remember(saves []Checkpoint) {
 		if c.Positions != nil {
 			continue
 		}
-		r := savedRecord{Group: c.Group, Slot: c.Slot, Next: c.Next, Epoch: c.Epoch, Follows: c.Follows}
+		r := savedRecord{Group: c.Group, Slot: c.Slot, Next: c.Next, Epoch: c.Epoch, Follows: c.Follows, Reset: reset}
 		if topic, _, ok := splitSlot(c.Slot); ok {
 			if t := ts.byName[topic]; t != nil {
 				r.TopicID = t.ID
@@ -209,9 +209,10 @@ func (b *Bus) checkpoint(name, slot string) Saved {
 	s := Saved{Next: -1, Epoch: b.groups.Epoch(name, slot)}
 	r, ok := b.saved[slotKey{name, slot}]
 	if !ok || !b.sameTopic(r) {
+		s.Reset = ok
 		return s
 	}
-	s.Next, s.Follows = r.Next, r.Follows
+	s.Next, s.Follows, s.Reset = r.Next, r.Follows, r.Reset
 	if r.Follows != "" {
 		if f, ok := b.saved[slotKey{r.Follows, slot}]; ok && b.sameTopic(f) {
 			s.Next = max(s.Next, f.Next)

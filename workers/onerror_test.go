@@ -311,3 +311,26 @@ func TestShapedEventTooLarge(t *testing.T) {
 	w.arrives("out", []string{"0", "1", "3"})
 	w.hasLetters(DeadTopic("r"), "2 write")
 }
+
+func TestOffsetKeeperFollowsAReset(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.topic("in", 1)
+	w.publish("in", 0, keys(10, "a")...)
+	w.connector("s", map[string]string{"connector.class": "probe-sink", "id": "s", "topics": "in", "keep": "true", "flush.interval": "5ms"})
+	_, stop := w.work()
+	p := w.probes.get("s")
+	w.until("10 events", func() bool { return len(p.got()) == 10 })
+	w.must(w.bus.ResetGroup(t.Context(), ConnectorGroup("s"), []bus.Cursor{{Topic: "in", Next: 4}}))
+	w.until("6 again", func() bool { return len(p.got()) == 16 })
+	stop()
+	// The topic is made again: the sink's offsets are of the one before.
+	w.must(w.bus.DeleteTopic(t.Context(), "in", true))
+	w.topic("in", 1)
+	w.publish("in", 100, keys(20, "a")...)
+	w.work()
+	w.until("20 of the new topic", func() bool { return len(p.got()) == 36 })
+	if got := p.got(); got[10] != "4" || got[16] != "100" {
+		t.Fatalf("got %v", got)
+	}
+}

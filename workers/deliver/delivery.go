@@ -119,7 +119,7 @@ func (d *delivery) prepare(ctx context.Context, l *lane) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint of %s: %w", l.slot, err)
 	}
-	l.id, l.saved = topic.ID, saved.Next
+	l.id, l.saved, l.reset = topic.ID, saved.Next, saved.Reset
 	if l.saved < 0 {
 		l.saved = l.Starts.Of(l.slot, topic)
 	}
@@ -141,14 +141,24 @@ func (d *delivery) prepare(ctx context.Context, l *lane) error {
 	return nil
 }
 
-// keep starts the lanes where the sink's own offsets say.
+// keep starts the lanes where the sink's own offsets say: they are stored with
+// the data, so they are ahead where a crash came before the checkpoint. They do
+// not count after a reset, nor where they cannot be of this topic.
 func (d *delivery) keep(ctx context.Context, keeper connectors.OffsetKeeper) error {
 	offsets, err := keeper.Offsets(ctx)
 	if err != nil {
 		return fmt.Errorf("offsets of the sink: %w", err)
 	}
 	for _, l := range d.lanes {
-		if next, ok := offsets[l.slot]; ok {
+		next, ok := offsets[l.slot]
+		if !ok || l.reset {
+			continue
+		}
+		bounds, err := d.client.Bounds(ctx, l.Topic)
+		if err != nil {
+			return err
+		}
+		if l.queue < len(bounds) && next <= bounds[l.queue].Next {
 			l.next = next
 		}
 	}

@@ -52,6 +52,7 @@ type lane struct {
 	parents []int
 
 	next  int64 // offset to read next
+	reset bool  // saved is where somebody put it, not where the owner came
 	saved int64 // checkpoint; -1 = none
 
 	// held are records of the last write that failed one by one; the queue waits
