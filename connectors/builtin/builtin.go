@@ -9,6 +9,7 @@ import (
 	"millrace/connectors/http"
 	"millrace/connectors/mysql"
 	"millrace/connectors/s3"
+	"millrace/connectors/vectors"
 	"millrace/connectors/webhook"
 )
 
@@ -21,6 +22,7 @@ func Plugins() []connectors.Plugin {
 		http.Plugin(),
 		mysql.Plugin(),
 		s3.Plugin(),
+		vectors.Plugin(),
 		webhook.Plugin(),
 	}
 }

@@ -41,13 +41,14 @@ order. Its data:
 | Member | What |
 | --- | --- |
 | ` + "`document`, `title`, `format`, `metadata`" + ` | of the document |
+| ` + "`version`" + ` | the same in all chunks of one content of the document, cut one way |
 | ` + "`seq`, `total`" + ` | the chunk's number, from 0, and how many there are |
 | ` + "`text`" + ` | the chunk, without white space around it |
 | ` + "`start`, `end`" + ` | its place in the document's text, in bytes of UTF-8 |
 | ` + "`titlePath`" + ` | the headings above it, outermost first |
 | ` + "`hash`" + ` | SHA-256 of text |
 
-A store knows by ` + "`seq`" + ` and ` + "`total`" + ` when it has all chunks of a document, and so when the old ones can go. A document without text makes
+A store knows by ` + "`version`, `seq`" + ` and ` + "`total`" + ` when it has all chunks of a document, and so when the old ones can go. A document without text makes
 one event with a total of 0, which empties it there. Tombstones pass: the document is deleted.`
 	Example = `chunk: {strategy: markdown, size: 1200, overlap: 150}`
 )
@@ -55,6 +56,7 @@ one event with a total of 0, which empties it there. Tombstones pass: the docume
 // Step cuts loaded documents. It may be used by many goroutines at once.
 type Step struct {
 	max      int
+	way      string // the config, for versions
 	auto     bool
 	splitter *Splitter // of all documents, or with auto of those without headings
 	markdown *Splitter // with auto
@@ -75,7 +77,7 @@ func NewStep(c Config) (*Step, error) {
 	if c.Language != "" && c.Strategy != Recursive {
 		return nil, wrong("language", "goes with the strategy recursive")
 	}
-	s := &Step{max: c.MaxChunks, auto: c.Strategy == "" || c.Strategy == Auto}
+	s := &Step{max: c.MaxChunks, auto: c.Strategy == "" || c.Strategy == Auto, way: fmt.Sprintf("%+v", o)}
 	if s.max == 0 {
 		s.max = 10000
 	}
@@ -124,6 +126,7 @@ type data struct {
 	Document  string          `json:"document"`
 	Title     string          `json:"title,omitempty"`
 	Format    string          `json:"format,omitempty"`
+	Version   string          `json:"version"`
 	Seq       int             `json:"seq"`
 	Total     int             `json:"total"`
 	Text      string          `json:"text"`
@@ -150,7 +153,7 @@ func (s *Step) Apply(e event.Event, out []event.Event) ([]event.Event, error) {
 	}
 	id := e.ID
 	e.Key, e.ContentType, e.Schema = *d.Document, "application/json", ""
-	c := data{Document: *d.Document, Title: d.Title, Format: d.Format, Metadata: d.Metadata, Total: len(chunks)}
+	c := data{Document: *d.Document, Title: d.Title, Format: d.Format, Metadata: d.Metadata, Version: s.version(&d), Total: len(chunks)}
 	for i := range max(1, len(chunks)) {
 		c.Seq = i
 		if i < len(chunks) {
@@ -165,6 +168,15 @@ func (s *Step) Apply(e event.Event, out []event.Event) ([]event.Event, error) {
 		out = append(out, e)
 	}
 	return out, nil
+}
+
+// version tells contents apart, and ways of cutting them.
+func (s *Step) version(d *document) string {
+	h := sha256.New()
+	for _, part := range []string{s.way, d.Title, string(d.Metadata), *d.Text} {
+		fmt.Fprintf(h, "%d:%s", len(part), part) // a hash takes all
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 func (s *Step) split(d *document) []Chunk {
