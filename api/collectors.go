@@ -16,12 +16,15 @@ import (
 type groupCollector struct {
 	client bus.Client
 	log    *slog.Logger
+	lag    *prometheus.Desc
 }
 
-var lagDesc = prometheus.NewDesc("millrace_group_lag", "Events that a group has still to read.", []string{"group"}, nil)
+func newGroupCollector(client bus.Client, log *slog.Logger) groupCollector {
+	return groupCollector{client, log, prometheus.NewDesc("millrace_group_lag", "Events that a group has still to read.", []string{"group"}, nil)}
+}
 
 // Describe names the one metric.
-func (groupCollector) Describe(out chan<- *prometheus.Desc) { out <- lagDesc }
+func (c groupCollector) Describe(out chan<- *prometheus.Desc) { out <- c.lag }
 
 // Collect asks the bus.
 func (c groupCollector) Collect(out chan<- prometheus.Metric) {
@@ -37,30 +40,36 @@ func (c groupCollector) Collect(out chan<- prometheus.Metric) {
 		for _, slot := range g.Slots {
 			sum += lag(slot)
 		}
-		out <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, float64(sum), g.Name)
+		out <- prometheus.MustNewConstMetric(c.lag, prometheus.GaugeValue, float64(sum), g.Name)
 	}
 }
 
 // taskCollector exports what the tasks of this node have done.
 type taskCollector struct {
-	tasks func() []workers.TaskStats
+	tasks                                                          func() []workers.TaskStats
+	events, dropped, dead, misses, retries, batches, busy, inState *prometheus.Desc
 }
 
-var (
-	taskLabels  = []string{"kind", "name", "task"}
-	taskEvents  = prometheus.NewDesc("millrace_task_events_total", "Events produced, routed or delivered since the task started.", taskLabels, nil)
-	taskDropped = prometheus.NewDesc("millrace_task_dropped_total", "Events dropped on purpose, by reason.", append([]string{"reason"}, taskLabels...), nil)
-	taskDead    = prometheus.NewDesc("millrace_task_dead_total", "Events that went into the dead letters.", taskLabels, nil)
-	taskMisses  = prometheus.NewDesc("millrace_task_misses_total", "Expressions that failed at run time and counted as no match.", taskLabels, nil)
-	taskRetries = prometheus.NewDesc("millrace_task_retries_total", "Tries beyond the first.", taskLabels, nil)
-	taskBatches = prometheus.NewDesc("millrace_task_batches_total", "Batches worked on.", taskLabels, nil)
-	taskBusy    = prometheus.NewDesc("millrace_task_busy_seconds_total", "Time spent on batches.", taskLabels, nil)
-	taskState   = prometheus.NewDesc("millrace_task_state", "1 for the state that the task is in.", append([]string{"state"}, taskLabels...), nil)
-)
+func newTaskCollector(tasks func() []workers.TaskStats) taskCollector {
+	desc := func(name, help string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc("millrace_task_"+name, help, append(more, "kind", "name", "task"), nil)
+	}
+	return taskCollector{
+		tasks:   tasks,
+		events:  desc("events_total", "Events produced, routed or delivered since the task started."),
+		dropped: desc("dropped_total", "Events dropped on purpose, by reason.", "reason"),
+		dead:    desc("dead_total", "Events that went into the dead letters."),
+		misses:  desc("misses_total", "Expressions that failed at run time and counted as no match."),
+		retries: desc("retries_total", "Tries beyond the first."),
+		batches: desc("batches_total", "Batches worked on."),
+		busy:    desc("busy_seconds_total", "Time spent on batches."),
+		inState: desc("state", "1 for the state that the task is in.", "state"),
+	}
+}
 
 // Describe names the metrics.
-func (taskCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{taskEvents, taskDropped, taskDead, taskMisses, taskRetries, taskBatches, taskBusy, taskState} {
+func (c taskCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.events, c.dropped, c.dead, c.misses, c.retries, c.batches, c.busy, c.inState} {
 		out <- d
 	}
 }
@@ -68,19 +77,18 @@ func (taskCollector) Describe(out chan<- *prometheus.Desc) {
 // Collect asks the runtime.
 func (c taskCollector) Collect(out chan<- prometheus.Metric) {
 	for _, t := range c.tasks() {
-		of := []string{t.Kind, t.Name, strconv.Itoa(t.Task)}
-		count := func(d *prometheus.Desc, v float64, more ...string) {
-			out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, append(more, of...)...)
+		put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, more ...string) {
+			out <- prometheus.MustNewConstMetric(d, kind, v, append(more, t.Kind, t.Name, strconv.Itoa(t.Task))...)
 		}
-		count(taskEvents, float64(t.Events))
+		put(c.events, prometheus.CounterValue, float64(t.Events))
 		for reason, n := range t.Dropped {
-			count(taskDropped, float64(n), reason)
+			put(c.dropped, prometheus.CounterValue, float64(n), reason)
 		}
-		count(taskDead, float64(t.Dead))
-		count(taskMisses, float64(t.Misses))
-		count(taskRetries, float64(t.Retries))
-		count(taskBatches, float64(t.Batches))
-		count(taskBusy, t.Busy.Seconds())
-		out <- prometheus.MustNewConstMetric(taskState, prometheus.GaugeValue, 1, append([]string{t.State}, of...)...)
+		put(c.dead, prometheus.CounterValue, float64(t.Dead))
+		put(c.misses, prometheus.CounterValue, float64(t.Misses))
+		put(c.retries, prometheus.CounterValue, float64(t.Retries))
+		put(c.batches, prometheus.CounterValue, float64(t.Batches))
+		put(c.busy, prometheus.CounterValue, t.Busy.Seconds())
+		put(c.inState, prometheus.GaugeValue, 1, t.State)
 	}
 }

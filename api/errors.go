@@ -24,28 +24,6 @@ type problem struct {
 	Field   string `json:"field,omitempty"`
 }
 
-// statuses maps what a Client answers to statuses, the first match wins.
-var statuses = []struct {
-	kind   error
-	status int
-}{
-	{bus.ErrNoTopic, http.StatusNotFound},
-	{bus.ErrConflict, http.StatusConflict},
-	{bus.ErrInUse, http.StatusConflict},
-	{bus.ErrInvalid, http.StatusBadRequest},
-	{bus.ErrTooLarge, http.StatusRequestEntityTooLarge},
-	{bus.ErrFull, http.StatusInsufficientStorage},
-	{bus.ErrUnsupported, http.StatusNotImplemented},
-	{bus.ErrFenced, http.StatusConflict},
-	{bus.ErrNoMember, http.StatusConflict},
-	{bus.ErrUnknown, http.StatusServiceUnavailable},
-	{bus.ErrCorrupt, http.StatusServiceUnavailable},
-	{bus.ErrClosed, http.StatusServiceUnavailable},
-	{context.DeadlineExceeded, http.StatusGatewayTimeout},
-	{context.Canceled, statusClientClosed},
-	{fs.ErrNotExist, http.StatusNotFound},
-}
-
 // statusClientClosed is written to the log only: nobody is there to read it.
 const statusClientClosed = 499
 
@@ -78,20 +56,43 @@ func problemOf(err error) (p problem, retryAfter string) {
 	case errors.As(err, &ee):
 		return problem{ee.Code, http.StatusText(ee.Code), ""}, ""
 	}
-	p = problem{http.StatusInternalServerError, err.Error(), ""}
+	p = problem{statusOfKind(err), err.Error(), ""}
 	if errors.As(err, &be) {
 		p.Field = be.Field
-	}
-	for _, s := range statuses {
-		if errors.Is(err, s.kind) {
-			p.Code = s.status
-			break
-		}
 	}
 	if p.Code == http.StatusServiceUnavailable {
 		retryAfter = "1"
 	}
 	return p, retryAfter
+}
+
+// statusOfKind is the status for what a Client answers; the first match wins.
+func statusOfKind(err error) int {
+	for _, s := range []struct {
+		kind   error
+		status int
+	}{
+		{bus.ErrNoTopic, http.StatusNotFound},
+		{bus.ErrConflict, http.StatusConflict},
+		{bus.ErrInUse, http.StatusConflict},
+		{bus.ErrInvalid, http.StatusBadRequest},
+		{bus.ErrTooLarge, http.StatusRequestEntityTooLarge},
+		{bus.ErrFull, http.StatusInsufficientStorage},
+		{bus.ErrUnsupported, http.StatusNotImplemented},
+		{bus.ErrFenced, http.StatusConflict},
+		{bus.ErrNoMember, http.StatusConflict},
+		{bus.ErrUnknown, http.StatusServiceUnavailable},
+		{bus.ErrCorrupt, http.StatusServiceUnavailable},
+		{bus.ErrClosed, http.StatusServiceUnavailable},
+		{context.DeadlineExceeded, http.StatusGatewayTimeout},
+		{context.Canceled, statusClientClosed},
+		{fs.ErrNotExist, http.StatusNotFound},
+	} {
+		if errors.Is(err, s.kind) {
+			return s.status
+		}
+	}
+	return http.StatusInternalServerError
 }
 
 // writeError answers with err, unless the answer has begun.

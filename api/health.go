@@ -43,10 +43,11 @@ func (s *Server) readyz(ctx context.Context, _ *rest.Request) (rest.Answer, erro
 
 // health is Kafka Connect's form of readyz.
 func (s *Server) health(ctx context.Context, _ *rest.Request) (rest.Answer, error) {
+	a := rest.Answer{Body: healthState{"healthy", "the worker has finished its start and is ready to serve"}}
 	if err := s.ready(ctx); err != nil {
-		return rest.Answer{Status: http.StatusServiceUnavailable, Body: healthState{"unhealthy", err.Error()}}, nil
+		a = rest.Answer{Status: http.StatusServiceUnavailable, Body: healthState{"unhealthy", err.Error()}}
 	}
-	return rest.OK(healthState{"healthy", "the worker has finished its start and is ready to serve"})
+	return a, nil
 }
 
 func (s *Server) ready(ctx context.Context) error {

@@ -41,10 +41,10 @@ func newMetrics(o *Options, held func() float64) (*metrics, error) {
 		}, held),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		groupCollector{client: o.Client, log: o.Logger},
+		newGroupCollector(o.Client, o.Logger),
 	}
 	if o.Tasks != nil {
-		all = append(all, taskCollector{o.Tasks})
+		all = append(all, newTaskCollector(o.Tasks))
 	}
 	for prefix, stats := range o.Stats {
 		all = append(all, statsCollector{prefix: "millrace_" + prefix, stats: stats})
@@ -93,7 +93,7 @@ func emit(out chan<- prometheus.Metric, name string, v reflect.Value, labels, va
 			out <- m
 		}
 	}
-	if d, ok := v.Interface().(time.Duration); ok {
+	if d, ok := reflect.TypeAssert[time.Duration](v); ok {
 		name += "_seconds"
 		number(d.Seconds())
 		return

@@ -18,14 +18,14 @@ import (
 )
 
 // document loads openapi.yaml and checks that it is valid, its examples included.
-func document(t testing.TB) *openapi3.T {
-	t.Helper()
+func document(tb testing.TB) *openapi3.T {
+	tb.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(openapi)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := doc.Validate(context.Background(), openapi3.EnableExamplesValidation()); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return doc
 }
@@ -87,13 +87,13 @@ func TestOpenAPI(t *testing.T) {
 // conformance checks answers against openapi.yaml.
 type conformance struct{ router routers.Router }
 
-func newConformance(t testing.TB) *conformance {
-	t.Helper()
-	doc := document(t)
+func newConformance(tb testing.TB) *conformance {
+	tb.Helper()
+	doc := document(tb)
 	doc.Servers = nil // any host
 	router, err := legacy.NewRouter(doc)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &conformance{router}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func TestRuleMadeAgain(t *testing.T) {
 		w.must(http.StatusCreated, http.MethodPut, "/rules/r", fmt.Sprintf(spec, round))
 		w.publish("in", round, 1)
 		w.eventually(func() string {
-			if got := ids(); len(got) != round+1 || got[round] != fmt.Sprint(round) {
+			if got := ids(); len(got) != round+1 || got[round] != strconv.Itoa(round) {
 				return fmt.Sprintf("round %d: the events are %v", round, got)
 			}
 			return ""

@@ -97,8 +97,7 @@ type sse struct {
 }
 
 func (o *sse) send(b []byte) error {
-	// Not every writer has deadlines; one without is bounded by its own server.
-	o.ctl.SetWriteDeadline(time.Now().Add(writeDeadline)) //nolint:errcheck
+	o.ctl.SetWriteDeadline(time.Now().Add(writeDeadline)) //nolint:errcheck // a writer without deadlines is bounded by its own server
 	_, err := o.w.Write(b)
 	if err == nil {
 		err = o.ctl.Flush()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -218,7 +219,7 @@ func TestMergeByTime(t *testing.T) {
 		t.Fatalf("%d events, want %d", len(page), n)
 	}
 	for i, e := range page {
-		if e.ID != fmt.Sprint(i) {
+		if e.ID != strconv.Itoa(i) {
 			t.Fatalf("event %d is %s", i, e.ID)
 		}
 	}
@@ -261,7 +262,7 @@ func TestAnswerIsCut(t *testing.T) {
 	w.must(http.StatusCreated, http.MethodPut, "/topics/fat", "")
 	h := http.Header{"Content-Type": {"text/plain"}, "Ce-Specversion": {"1.0"}, "Ce-Source": {"/s"}, "Ce-Type": {"t"}}
 	for i := range 5 {
-		h.Set("Ce-Id", fmt.Sprint(i))
+		h.Set("Ce-Id", strconv.Itoa(i))
 		if rec := w.do(http.MethodPost, "/topics/fat/events", h, strings.Repeat("x", 3<<20)); rec.Code != http.StatusOK {
 			t.Fatal(rec.Body)
 		}

@@ -46,6 +46,7 @@ func TestTranscripts(t *testing.T) {
 }
 
 func play(t *testing.T, file string, cover *coverage, conform *conformance) {
+	t.Helper()
 	a, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -118,19 +119,19 @@ func (w *world) exchange(step string, ask, want txtar.File, vars map[string]stri
 
 // splitSection parts headers, which end with an empty line, from a body. What
 // begins with a bracket has no headers.
-func splitSection(t testing.TB, step, text string) (http.Header, string) {
-	t.Helper()
+func splitSection(tb testing.TB, step, text string) (http.Header, string) {
+	tb.Helper()
 	if text == "" || text[0] == '{' || text[0] == '[' {
 		return http.Header{}, strings.TrimSuffix(text, "\n")
 	}
 	r := bufio.NewReader(strings.NewReader(text + "\n"))
 	h, err := textproto.NewReader(r).ReadMIMEHeader()
 	if err != nil {
-		t.Fatalf("%s: headers: %v", step, err)
+		tb.Fatalf("%s: headers: %v", step, err)
 	}
 	var b bytes.Buffer
 	if _, err := b.ReadFrom(r); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return http.Header(h), strings.TrimRight(b.String(), "\n")
 }
@@ -156,7 +157,7 @@ func compare(rec *httptest.ResponseRecorder, status int, want string, vars map[s
 	if want != "" && want[0] != '{' && want[0] != '[' {
 		head, rest, _ := strings.Cut(want, "\n\n")
 		if strings.Contains(head, ": ") && !strings.HasPrefix(head, "~") {
-			for _, line := range strings.Split(strings.TrimSuffix(head, "\n"), "\n") {
+			for line := range strings.SplitSeq(strings.TrimSuffix(head, "\n"), "\n") {
 				name, value, _ := strings.Cut(line, ": ")
 				if got := rec.Header().Get(name); !glob(value, got) {
 					return fmt.Sprintf("header %s is %q, wanted %q", name, got, value)
@@ -168,7 +169,7 @@ func compare(rec *httptest.ResponseRecorder, status int, want string, vars map[s
 	got := rec.Body.String()
 	body = strings.TrimSpace(body)
 	if strings.HasPrefix(body, "~") { // text that must be in it, a line each
-		for _, line := range strings.Split(body, "\n") {
+		for line := range strings.SplitSeq(body, "\n") {
 			if part := strings.TrimPrefix(line, "~"); !strings.Contains(got, part) {
 				return fmt.Sprintf("%q is not in the body", part)
 			}

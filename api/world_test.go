@@ -22,13 +22,13 @@ import (
 // world is a node without sockets: a real bus in a temporary directory and the
 // server on it.
 type world struct {
-	t      testing.TB
+	t      *testing.T
 	bus    *bus.Bus
 	server *Server
 	worker chan struct{} // closed once the worker has stopped
 }
 
-func newWorld(t testing.TB, o Options) *world {
+func newWorld(t *testing.T, o Options) *world {
 	t.Helper()
 	b, err := bus.Open(t.TempDir(), bus.Options{CleanEvery: -1, Lease: 3 * time.Second})
 	if err != nil {

@@ -139,8 +139,7 @@ type loggerLevel struct {
 }
 
 // level is the lowest level that the node logs.
-func (s *Service) level() loggerLevel {
-	ctx := context.Background()
+func (s *Service) level(ctx context.Context) loggerLevel {
 	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 		if s.Logger.Enabled(ctx, l) {
 			return loggerLevel{Level: l.String()}
@@ -152,13 +151,13 @@ func (s *Service) level() loggerLevel {
 // rootLogger is the only logger there is.
 const rootLogger = "root"
 
-func (s *Service) loggers(context.Context, *rest.Request) (rest.Answer, error) {
-	return rest.OK(map[string]loggerLevel{rootLogger: s.level()})
+func (s *Service) loggers(ctx context.Context, _ *rest.Request) (rest.Answer, error) {
+	return rest.OK(map[string]loggerLevel{rootLogger: s.level(ctx)})
 }
 
-func (s *Service) logger(_ context.Context, r *rest.Request) (rest.Answer, error) {
+func (s *Service) logger(ctx context.Context, r *rest.Request) (rest.Answer, error) {
 	if r.Params["logger"] != rootLogger {
 		return rest.Answer{}, rest.NotFound("Logger %s not found.", r.Params["logger"])
 	}
-	return rest.OK(s.level())
+	return rest.OK(s.level(ctx))
 }

@@ -57,15 +57,17 @@ func Connection(keys map[string]string) ConnectionSpec {
 	return c
 }
 
-// wanted lists the keys that each type needs.
-var wanted = map[string][]string{
-	"basic":   {"username", "password"},
-	"api-key": {"key"},
-	"bearer":  {"token"},
+// fields are the keys that a type needs and those that it may have beside them.
+func (c *ConnectionSpec) fields() (needs, may []string) {
+	switch c.Type {
+	case "basic":
+		return []string{"username", "password"}, nil
+	case "bearer":
+		return []string{"token"}, nil
+	default:
+		return []string{"key"}, []string{"header"}
+	}
 }
-
-// allowed lists the keys that each type may have beside those.
-var allowed = map[string][]string{"api-key": {"header"}}
 
 // PutConnection plans to make or replace a connection.
 func (p *Plan) PutConnection(name string, raw json.RawMessage) (Action, error) {
@@ -101,7 +103,8 @@ func checkConnection(config map[string]any) (ConnectionSpec, error) {
 	if err := s.Decode(config, &c); err != nil {
 		return c, err
 	}
-	for _, key := range wanted[c.Type] {
+	needs, may := c.fields()
+	for _, key := range needs {
 		if v, _ := config[key].(string); v == "" {
 			return c, rest.Bad(key, "is required with type %s", c.Type)
 		}
@@ -111,7 +114,7 @@ func checkConnection(config map[string]any) (ConnectionSpec, error) {
 		if !given || f.Name == "type" {
 			continue
 		}
-		if !slices.Contains(wanted[c.Type], f.Name) && !slices.Contains(allowed[c.Type], f.Name) {
+		if !slices.Contains(needs, f.Name) && !slices.Contains(may, f.Name) {
 			return c, rest.Bad(f.Name, "does not belong to type %s", c.Type)
 		}
 		if text, _ := v.(string); f.Secret && !spec.IsReference(text) {

@@ -57,7 +57,7 @@ func (s *Store) connector(def workers.ConnectorDef) Connector {
 	c := Connector{Def: def}
 	// A definition that was fine when it was made may not be for this version; what
 	// can be told of it is shown, and its task says what is wrong.
-	c.Parsed, _ = s.Parse(def.Config) //nolint:errcheck // see above
+	c.Parsed, _ = s.Parse(def.Config)
 	return c
 }
 
@@ -235,7 +235,7 @@ func (p *Plan) ChangeConnector(name string, change func(*workers.ConnectorDef)) 
 
 // connectorUses reports whether a connector reads or writes a topic by name.
 func (s *Store) connectorUses(config map[string]string, topic string) bool {
-	parsed, _ := s.Parse(config) //nolint:errcheck // what can be told is enough
+	parsed, _ := s.Parse(config) // what can be told is enough
 	dead := config["errors.deadletterqueue.topic.name"]
 	return slices.Contains(parsed.SinkConfig.Topics, topic) || parsed.SourceConfig.Topic == topic || dead == topic
 }

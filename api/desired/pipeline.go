@@ -46,7 +46,9 @@ type Change struct {
 const applied = "/apply"
 
 // kinds lists the kinds in the order in which they depend on one another.
-var kinds = []string{"Connection", "Topic", "Schema", "Connector", "Rule", "Pipeline"}
+func kinds() []string {
+	return []string{"Connection", "Topic", "Schema", "Connector", "Rule", "Pipeline"}
+}
 
 // Apply plans to put all resources, in the order of their dependencies; the
 // changes come in the order of the resources. With prune, what earlier calls
@@ -85,8 +87,8 @@ func (p *Plan) putAll(ctx context.Context, path string, resources []Resource) (c
 	seen := make(map[Ref]int, len(resources))
 	for i, r := range resources {
 		here := index(path, i)
-		if !slices.Contains(kinds, r.Kind) {
-			return nil, nil, rest.Bad(here+".kind", "%q is not a kind of resource%s", r.Kind, rest.Suggest(r.Kind, kinds))
+		if !slices.Contains(kinds(), r.Kind) {
+			return nil, nil, rest.Bad(here+".kind", "%q is not a kind of resource%s", r.Kind, rest.Suggest(r.Kind, kinds()))
 		}
 		if j, twice := seen[r.ref()]; twice {
 			return nil, nil, rest.Bad(here+".name", "%s %s is listed twice, first at %s", r.Kind, r.Name, index(path, j))
@@ -94,7 +96,7 @@ func (p *Plan) putAll(ctx context.Context, path string, resources []Resource) (c
 		seen[r.ref()] = i
 	}
 	changes = make([]Change, len(resources))
-	for _, kind := range kinds {
+	for _, kind := range kinds() {
 		for i, r := range resources {
 			if r.Kind != kind {
 				continue
@@ -254,7 +256,7 @@ func (r *Resource) ref() Ref { return Ref{r.Kind, r.Name} }
 
 // compareRefs orders by dependency, then by name.
 func compareRefs(a, b Ref) int {
-	if d := slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind); d != 0 {
+	if d := slices.Index(kinds(), a.Kind) - slices.Index(kinds(), b.Kind); d != 0 {
 		return d
 	}
 	if a.Name < b.Name {

@@ -60,9 +60,9 @@ func OffsetOf(ctx context.Context, c bus.Client, topic string, b bus.Bound, p Pl
 			return b.First, nil
 		}
 		return c.OffsetAt(ctx, topic, b.Queue, p.Time)
-	default:
-		return b.First, nil
+	case Earliest:
 	}
+	return b.First, nil
 }
 
 // startsOf adds the place in each queue of a topic; of one that is not made yet

@@ -59,10 +59,11 @@ func (s *Store) sweepOnce(ctx context.Context, before map[uint64]bool) (map[uint
 			wanted[workers.TargetTopic(name, t.Name)] = true
 		}
 	}
+	targets, redrives := strings.TrimSuffix(workers.TargetTopic("", ""), "."), workers.RedriveTopic("")
 	found := map[uint64]bool{}
 	for _, name := range sortedKeys(p.topics) {
 		t := p.topics[name]
-		if wanted[name] || !t.Consumed || !strings.HasPrefix(name, targetPrefix) && !strings.HasPrefix(name, redrivePrefix) {
+		if wanted[name] || !t.Consumed || !strings.HasPrefix(name, targets) && !strings.HasPrefix(name, redrives) {
 			continue
 		}
 		if !before[t.ID] {
@@ -79,9 +80,3 @@ func (s *Store) sweepOnce(ctx context.Context, before map[uint64]bool) (map[uint
 	}
 	return found, nil
 }
-
-// Prefixes of the topics that the worker makes.
-var (
-	targetPrefix  = strings.TrimSuffix(workers.TargetTopic("", ""), ".")
-	redrivePrefix = workers.RedriveTopic("")
-)

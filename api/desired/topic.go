@@ -67,7 +67,8 @@ func checkName(field, kind, name string, most int) error {
 		return rest.Bad(field, "%q is no name for a %s: use 1 to %d letters, digits, '.', '_' and '-'", name, kind, most)
 	}
 	for _, c := range []byte(name) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
 			return rest.Bad(field, "%q has %q in it: a %s's name is of letters, digits, '.', '_' and '-'", name, c, kind)
 		}
 	}

@@ -79,8 +79,7 @@ func Strict(path string, doc []byte, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(doc, into); err != nil {
-		var te *json.UnmarshalTypeError
-		if errors.As(err, &te) {
+		if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return Bad(Join(path, te.Field), "%s does not fit here", te.Value)
 		}
 		return Bad(path, "%v", err)
@@ -121,8 +120,6 @@ func parse(path string, doc []byte) (any, error) {
 	}
 }
 
-var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
-
 // check walks a parsed document beside the type it is to become.
 func check(path string, v any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
@@ -134,17 +131,17 @@ func check(path string, v any, t reflect.Type) error {
 	if t.Kind() == reflect.Interface {
 		return nil
 	}
-	if reflect.PointerTo(t).Implements(unmarshaler) {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return checkOwn(path, v, t)
 	}
-	switch t.Kind() {
-	case reflect.Struct:
+	switch kind := t.Kind(); {
+	case kind == reflect.Struct:
 		m, ok := v.(map[string]any)
 		if !ok {
 			return Bad(path, "is %s, an object is wanted", kindOf(v))
 		}
 		return checkKeys(path, m, t)
-	case reflect.Slice, reflect.Array:
+	case kind == reflect.Slice:
 		list, ok := v.([]any)
 		if !ok {
 			return Bad(path, "is %s, an array is wanted", kindOf(v))
@@ -154,7 +151,7 @@ func check(path string, v any, t reflect.Type) error {
 				return err
 			}
 		}
-	case reflect.Map:
+	case kind == reflect.Map:
 		m, ok := v.(map[string]any)
 		if !ok {
 			return Bad(path, "is %s, an object is wanted", kindOf(v))
@@ -164,15 +161,15 @@ func check(path string, v any, t reflect.Type) error {
 				return err
 			}
 		}
-	case reflect.String:
+	case kind == reflect.String:
 		if _, ok := v.(string); !ok {
 			return Bad(path, "is %s, a string is wanted", kindOf(v))
 		}
-	case reflect.Bool:
+	case kind == reflect.Bool:
 		if _, ok := v.(bool); !ok {
 			return Bad(path, "is %s, true or false is wanted", kindOf(v))
 		}
-	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
+	case kind == reflect.Int || kind == reflect.Int32 || kind == reflect.Int64 || kind == reflect.Uint64:
 		return checkInt(path, v, t)
 	}
 	return nil
@@ -196,12 +193,12 @@ func checkOwn(path string, v any, t reflect.Type) error {
 func checkKeys(path string, m map[string]any, t reflect.Type) error {
 	known := make(map[string]reflect.Type, t.NumField())
 	names := make([]string, 0, t.NumField())
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" || name == "-" {
 			continue
 		}
-		known[name] = t.Field(i).Type
+		known[name] = f.Type
 		names = append(names, name)
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
