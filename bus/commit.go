@@ -395,7 +395,3 @@ type grantRecord struct {
 	Member string `json:"member"`
 	Epoch  uint64 `json:"epoch"`
 }
-
-func grantOf(g group.Grant) grantRecord {
-	return grantRecord{Group: g.Group, Slot: g.Slot, Member: g.Member, Epoch: g.Epoch}
-}

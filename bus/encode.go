@@ -2,7 +2,6 @@ package bus
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -112,7 +111,7 @@ func (e *encoder) write(i int, w *Write) error {
 	for j := range w.Events {
 		ev := &w.Events[j]
 		if err := ev.Validate(); err != nil {
-			field, problem := invalid(err)
+			field, problem := event.Problem(err)
 			return &Error{Kind: ErrInvalid, Thing: "topic " + w.Topic, Field: fmt.Sprintf("[%d].%s", j, field), Msg: problem}
 		}
 		if n := ev.Size(); int64(n) > e.bus.o.MaxEvent {
@@ -333,12 +332,4 @@ func splitSlot(slot string) (topic string, queue int, ok bool) {
 	}
 	q, err := strconv.Atoi(slot[i+1:])
 	return slot[:i], q, err == nil && q >= 0
-}
-
-// invalid takes a validation error apart.
-func invalid(err error) (field, problem string) {
-	if fe, ok := errors.AsType[*event.FieldError](err); ok {
-		return fe.Field, fe.Problem
-	}
-	return "event", err.Error()
 }

@@ -140,7 +140,7 @@ func (b *Bus) groupLoop() {
 func (b *Bus) storeGrants(grants []group.Grant, saves []Checkpoint) error {
 	enc := b.encoder(&pending{grants: grants, saves: saves, reset: true})
 	for _, g := range grants {
-		data, err := json.Marshal(grantOf(g))
+		data, err := json.Marshal(grantRecord{Group: g.Group, Slot: g.Slot, Member: g.Member, Epoch: g.Epoch})
 		if err != nil {
 			return fmt.Errorf("group %s: %w", g.Group, err)
 		}

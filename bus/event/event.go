@@ -1,6 +1,7 @@
 package event
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -240,6 +241,14 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Problem }
+
+// Problem takes a validation error apart; another error is of the event as a whole.
+func Problem(err error) (field, problem string) {
+	if fe, ok := errors.AsType[*FieldError](err); ok {
+		return fe.Field, fe.Problem
+	}
+	return "event", err.Error()
+}
 
 // Validate checks the rules of CloudEvents 1.0 that a bus depends on: id,
 // source and type are there, the year of time has four digits, and extension
