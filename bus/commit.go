@@ -9,7 +9,6 @@ import (
 
 	"millrace/bus/commitlog"
 	"millrace/bus/frame"
-	"millrace/bus/group"
 	"millrace/bus/index"
 )
 
