@@ -305,7 +305,7 @@ func (w *walk) reset() {
 	}
 	o.Epoch = s.Epoch
 	w.own["one/0"] = o
-	w.m.saved["one/0"] = bus.Saved{Next: next, Epoch: s.Epoch}
+	w.m.saved["one/0"] = bus.Saved{Next: next, Epoch: s.Epoch, Reset: true}
 }
 
 // anew deletes the topic that nothing links to and makes it again.
