@@ -7,13 +7,16 @@ SOAK ?= 30m
 PKG ?= ./...
 BENCHTIME ?= 1s
 
-.PHONY: help build test soak check fmt vet lint arrows docs vuln bench clean
+.PHONY: help build demo test soak check fmt vet lint arrows docs vuln bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/millrace, one static binary
 	CGO_ENABLED=0 $(GO) build -o bin/millrace ./cmd/millrace
+
+demo: build ## the main job on real input, checked; KEEP=1 leaves the node running
+	bin/millrace demo $(if $(KEEP),--keep)
 
 test: ## every test, with a summary of what ran against what; installs what it needs when root
 	scripts/test

@@ -160,18 +160,29 @@ func (r *run) freshness(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const question = "How long do I have to bring back a bike I bought?"
+	const question = "Within how many days of delivery may customers send a bicycle back?"
+	says := func(days string) (bool, error) {
+		hits, err := r.search(ctx, "library", question, 5)
+		return slices.ContainsFunc(hits, func(h hit) bool {
+			return filepath.Base(h.Document) == "returns.md" && strings.Contains(h.Text, days)
+		}), err
+	}
+	before, err := says("thirty days")
+	if err != nil {
+		return err
+	}
+	r.check(before, "%q: thirty", question)
 	after := bytes.Replace(b, []byte("thirty days"), []byte("ninety-nine days"), 1)
 	if err := os.WriteFile(edited, after, 0o600); err != nil {
 		return err
 	}
 	took, ok, err := until(ctx, 10*time.Second, func() (bool, error) {
-		hits, err := r.search(ctx, "library", question, 5)
-		isNew := slices.ContainsFunc(hits, func(h hit) bool { return strings.Contains(h.Text, "ninety-nine days") })
-		isOld := slices.ContainsFunc(hits, func(h hit) bool {
-			return filepath.Base(h.Document) == "returns.md" && strings.Contains(h.Text, "thirty days")
-		})
-		return isNew && !isOld, err
+		isNew, err := says("ninety-nine days")
+		if err != nil || !isNew {
+			return false, err
+		}
+		isOld, err := says("thirty days")
+		return !isOld, err
 	})
 	if err != nil {
 		return err
