@@ -10,8 +10,12 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
 )
 
 // publish appends n events with keys, so that they spread over queues.
@@ -278,5 +282,56 @@ func TestAnswerIsCut(t *testing.T) {
 			t.Fatalf("from %d: %d events in %d bytes, want %d", at, len(page), len(body), want)
 		}
 		at += len(page)
+	}
+}
+
+// counting counts the bytes of the records that are read through it.
+type counting struct {
+	bus.Client
+	read atomic.Int64
+}
+
+func (c *counting) Read(ctx context.Context, from []bus.Cursor, most bus.Limit) ([]event.Record, error) {
+	records, err := c.Client.Read(ctx, from, most)
+	for i := range records {
+		c.read.Add(int64(records[i].Size()))
+	}
+	return records, err
+}
+
+// TestStalledStream: a client that does not read makes the server read no more
+// than a piece and what the sockets hold. Invariant 10.
+func TestStalledStream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Options{})
+	client := &counting{Client: w.bus}
+	w.server.client = client
+	w.must(http.StatusCreated, http.MethodPut, "/topics/fat", "")
+	h := http.Header{"Content-Type": {"text/plain"}, "Ce-Specversion": {"1.0"}, "Ce-Source": {"/s"}, "Ce-Type": {"t"}}
+	const each, n = 1 << 20, 40
+	for i := range n {
+		h.Set("Ce-Id", strconv.Itoa(i))
+		if rec := w.do(http.MethodPost, "/topics/fat/events", h, strings.Repeat("x", each)); rec.Code != http.StatusOK {
+			t.Fatal(rec.Body)
+		}
+	}
+	node := w.listen()
+	c := openStream(t, node.URL+"/topics/fat/events?from=earliest", "")
+	before := int64(-1)
+	w.eventually(func() string { // until it reads no more
+		now := client.read.Load()
+		defer func() { before = now }()
+		if now == 0 || now != before {
+			return "the server goes on reading"
+		}
+		return ""
+	})
+	if got := client.read.Load(); got > n*each/2 {
+		t.Errorf("%d bytes were read for a client that takes none", got)
+	}
+	for i := range n {
+		if id, _, ok := c.next(); !ok || id != strconv.Itoa(i) {
+			t.Fatalf("event %d is %q", i, id)
+		}
 	}
 }

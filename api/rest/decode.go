@@ -169,10 +169,14 @@ func check(path string, v any, t reflect.Type) error {
 		if _, ok := v.(bool); !ok {
 			return Bad(path, "is %s, true or false is wanted", kindOf(v))
 		}
-	case kind == reflect.Int || kind == reflect.Int32 || kind == reflect.Int64 || kind == reflect.Uint64:
+	case isWhole(kind):
 		return checkInt(path, v, t)
 	}
 	return nil
+}
+
+func isWhole(k reflect.Kind) bool {
+	return k == reflect.Int || k == reflect.Int32 || k == reflect.Int64 || k == reflect.Uint64
 }
 
 // checkOwn lets a type that reads itself say what is wrong.
