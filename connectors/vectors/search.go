@@ -81,14 +81,22 @@ func (s *searcher) Search(ctx context.Context, q connectors.Query) (hits []conne
 	defer func() { _ = tx.Rollback() }()
 	limit := max(atLeast, 4*top)
 	score := map[int64]float64{}
-	if vector != nil {
-		err = ranks(ctx, tx, score, `select id, distance from vec where embedding match ? and k = ?`+within("id", where)+` order by distance`,
-			slices.Concat([]any{blob(vector), limit}, args)...)
+	match := match(q.Text)
+	lexical := s.embedder.Info().Kind == "lexical" && !s.c.Embed.NGrams
+	if vector != nil && (match != "" || !lexical) {
+		narrow, narrowArgs := within("id", where), args
+		if lexical {
+			// Words of hashed vectors meet by chance too; those that share none are out.
+			narrow = ` and id in (select rowid from fts where fts match ?` + within("rowid", where) + `)`
+			narrowArgs = slices.Concat([]any{match}, args)
+		}
+		err = ranks(ctx, tx, score, `select id, distance from vec where embedding match ? and k = ?`+narrow+` order by distance`,
+			slices.Concat([]any{blob(vector), limit}, narrowArgs)...)
 		if err != nil {
 			return nil, err
 		}
 	}
-	if match := match(q.Text); match != "" {
+	if match != "" {
 		err = ranks(ctx, tx, score, `select rowid, bm25(fts, 2.0, 1.0) as score from fts where fts match ?`+within("rowid", where)+` order by score limit ?`,
 			slices.Concat([]any{match}, args, []any{limit})...)
 		if err != nil {
