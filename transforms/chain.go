@@ -2,6 +2,7 @@ package transforms
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -215,8 +216,8 @@ func noDuplicates(raw []byte, from int, path string) error {
 // Apply runs the steps in order over the batch, which stays as it is. An event
 // that fails in a step stops there: its Result holds the event as it came into
 // that step and a *StepError. Results are in the order of their parents. An
-// error of Apply itself is ctx's, or of a step that asks others, such as embed:
-// then none of the batch is done, and it may be tried again.
+// error of Apply itself is ctx's, or the *StepError of a step that asks others
+// (*embed.Error): none of the batch is done, and it may be tried again.
 func (c *Chain) Apply(ctx context.Context, in []event.Event) ([]Result, error) {
 	now, next := make([]Result, len(in)), make([]Result, 0, len(in))
 	for i := range in {
@@ -229,7 +230,7 @@ func (c *Chain) Apply(ctx context.Context, in []event.Event) ([]Result, error) {
 		}
 		made, err := r.step(ctx, i, now, next[:0])
 		if err != nil {
-			return nil, fmt.Errorf("transforms[%d].%s: %w", i, c.steps[i].name, err)
+			return nil, cmp.Or(ctx.Err(), error(&StepError{Index: i, Step: c.steps[i].name, Err: err}))
 		}
 		now, next = made, now
 	}

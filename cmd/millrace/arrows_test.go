@@ -46,7 +46,7 @@ var arrows = map[string][]string{
 	"connectors/*":       {"connectors", "connectors/formats", "connectors/guard", "bus/event", "schemas/spec"},
 	"connectors/vectors": {"connectors", "bus/event", "schemas/spec", "transforms/chunk", "transforms/embed"},
 	"connectors/builtin": {"connectors", "connectors/*"},
-	"workers/loop":       {"bus", "bus/event", "transforms", "connectors"},
+	"workers/loop":       {"bus", "bus/event", "transforms", "transforms/embed", "connectors"},
 	"workers/letters":    {"bus", "bus/event", "workers/loop"},
 	"workers/deliver":    {"bus", "bus/event", "transforms", "connectors", "workers/loop", "workers/letters"},
 	"workers":            {"bus", "bus/event", "bus/table", "rules", "transforms", "connectors", "schemas/spec", "workers/*"},

@@ -7,6 +7,7 @@ import (
 	"millrace/bus"
 	"millrace/connectors"
 	"millrace/transforms"
+	"millrace/transforms/embed"
 	"strings"
 	"time"
 )
@@ -97,6 +98,9 @@ func (s Schedule) Longest(random float64, err error) time.Duration {
 func Asked(err error) (time.Duration, bool) {
 	if r, ok := errors.AsType[*connectors.RetryError](err); ok {
 		return r.After, true
+	}
+	if e, ok := errors.AsType[*embed.Error](err); ok { // of an endpoint that a transform asks
+		return e.After, true
 	}
 	return 0, false
 }

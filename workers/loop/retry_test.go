@@ -6,6 +6,7 @@ import (
 	"millrace/bus"
 	"millrace/connectors"
 	"millrace/transforms"
+	"millrace/transforms/embed"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,7 @@ func TestClassify(t *testing.T) {
 		{connectors.Permanent(plain), true, "write"},
 		{fmt.Errorf("at: %w", step), true, "transforms[2].set"},
 		{&transforms.StepError{Step: "embed", Err: &connectors.RetryError{Err: plain}}, false, "transforms[0].embed"},
+		{fmt.Errorf("transforms: %w", &transforms.StepError{Index: 1, Step: "embed", Err: &embed.Error{Err: plain}}), false, "transforms[1].embed"},
 		{&bus.Error{Kind: bus.ErrTooLarge}, true, "write"},
 		{&connectors.RetryError{Err: plain}, false, "write"},
 	} {
