@@ -86,6 +86,7 @@ var systemDatabases = map[string]bool{"mysql": true, "information_schema": true,
 // filter says which tables are captured. It is safe for concurrent use.
 type filter struct {
 	databases, include, exclude []*regexp.Regexp
+	none                        bool // captures nothing
 
 	mu    sync.Mutex
 	known map[string]bool // by database and table, a NUL between
@@ -107,6 +108,9 @@ func newFilter(c *config) (*filter, error) {
 
 // captures reports whether a table is captured.
 func (f *filter) captures(db, table string) bool {
+	if f.none {
+		return false
+	}
 	name := db + "\x00" + table
 	f.mu.Lock()
 	defer f.mu.Unlock()

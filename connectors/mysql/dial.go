@@ -112,7 +112,7 @@ func (s *server) startDump(ctx context.Context, c *config, serverID uint32, at p
 		FillZeroLogPos: s.mariadb && s.atLeast(11, 4),
 		RowsEventDecodeFunc: func(e *replication.RowsEvent, data []byte) error {
 			at, err := e.DecodeHeader(data)
-			if err != nil || !f.captures(string(e.Table.Schema), string(e.Table.Table)) {
+			if err != nil || !f.captures(string(e.Table.Schema), string(e.Table.Table)) || !decodable(e.Table) {
 				return err
 			}
 			return e.DecodeData(at, data)

@@ -125,6 +125,8 @@ func (s *server) load(ctx context.Context, t *table) error {
 			c := column{dataType: dataType, kind: kinds[dataType], unsigned: strings.Contains(columnType, "unsigned"), decimals: int(fraction.Int64), virtual: strings.Contains(extra, "VIRTUAL GENERATED")}
 			c.named(name)
 			switch {
+			case strings.Contains(columnType, " COMPRESSED"): // MariaDB's; the binlog has another form
+				c.kind = kindUnknown
 			case dataType == "bigint" && c.unsigned:
 				c.kind = kindUint64
 			case dataType == "binary":

@@ -19,7 +19,6 @@ const (
 	// maxEvents and maxBytes bound one answer.
 	maxEvents = 1000
 	maxBytes  = 4 << 20
-	// saveEvery is how often a position is stored that no event goes with.
 	saveEvery = 5 * time.Second
 	// linger is how long an answer waits for more events.
 	linger = 5 * time.Millisecond
@@ -55,6 +54,8 @@ type source struct {
 	at     *position // reached; nil before the first
 	lock   bool      // take a snapshot under a lock although the server can do without
 	limit  int       // events in one answer
+	// saveEvery is how often a position is stored that no event goes with.
+	saveEvery time.Duration
 
 	snapshot *snapshot // while one runs
 	stream   *stream   // afterwards
@@ -65,7 +66,7 @@ type source struct {
 
 // openSource connects, checks the server, and says where to begin.
 func openSource(ctx context.Context, c config, env connectors.Env) (connectors.Source, error) {
-	s := &source{conf: c, logger: env.Logger, now: env.Now, limit: maxEvents}
+	s := &source{conf: c, logger: env.Logger, now: env.Now, limit: maxEvents, saveEvery: saveEvery}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"bytes"
+	"iter"
 	"strings"
 )
 
@@ -25,28 +26,40 @@ func firstWord(query []byte) string {
 // mentions reports whether a statement names a table that is captured; db is the
 // database it ran in.
 func mentions(f *filter, db, query string) bool {
-	at := db // the database that the next name belongs to
-	for len(query) > 0 {
-		switch c := query[0]; {
-		case c == '\'' || c == '"':
-			query = afterQuoted(query)
-		case c == '`' || nameByte(c):
-			name, rest := cutName(query)
-			query = rest
-			if strings.HasPrefix(query, ".") {
-				at = name
-				query = query[1:]
-				continue
-			}
-			if f.captures(at, name) {
-				return true
-			}
-			at = db
-		default:
-			query = query[1:]
+	for at, name := range namesIn(db, query) {
+		if f.captures(at, name) {
+			return true
 		}
 	}
 	return false
+}
+
+// namesIn yields every word of a statement that may be a table's name, with its
+// database, or db where it names none.
+func namesIn(db, query string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		at := db // the database that the next name belongs to
+		for len(query) > 0 {
+			switch c := query[0]; {
+			case c == '\'' || c == '"':
+				query = afterQuoted(query)
+			case c == '`' || nameByte(c):
+				name, rest := cutName(query)
+				query = rest
+				if strings.HasPrefix(query, ".") {
+					at = name
+					query = query[1:]
+					continue
+				}
+				if !yield(at, name) {
+					return
+				}
+				at = db
+			default:
+				query = query[1:]
+			}
+		}
+	}
 }
 
 func nameByte(c byte) bool {

@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
-
-	"millrace/connectors"
 )
 
 // stream turns the binlog into events.
@@ -21,16 +18,18 @@ type stream struct {
 	dump   *dump
 	at     *position // the source's own: as far as the answer being filled goes
 
-	file  string // of the event at hand
-	next  uint64 // where the event after it starts; more than 32 bits are counted on
-	tx    transaction
-	skip  skip                   // what of the first transaction is done already
-	maps  map[uint64]*table      // captured tables by the id of the open statement
-	known map[string]*knownTable // by name, what the last TABLE_MAP was
-	queue []*replication.BinlogEvent
-	open  *openRows // a row event of which a part is in an earlier answer
-	saved time.Time // when the last answer went
-	moved bool      // it is another now
+	file   string // of the event at hand
+	next   uint64 // where the event after it starts; more than 32 bits are counted on
+	tx     transaction
+	skip   skip                   // what of the first transaction is done already
+	maps   map[uint64]*table      // captured tables by the id of the open statement
+	known  map[string]*knownTable // by name, what the last TABLE_MAP was
+	queue  []*replication.BinlogEvent
+	open   *openRows // a row event of which a part is in an earlier answer
+	later  definitions
+	failed error     // what cannot be read
+	saved  time.Time // when the last answer went
+	moved  bool      // it is another now
 }
 
 // mariadbPreparedXA is the flag of a GTID event whose transaction is prepared only.
@@ -50,14 +49,6 @@ type skip struct{ events, rows int }
 type knownTable struct {
 	raw   []byte // of the TABLE_MAP event
 	table *table
-}
-
-// openRows is a row event being turned into events.
-type openRows struct {
-	event *replication.RowsEvent
-	table *table
-	place place
-	row   int // the next
 }
 
 func (s *source) startStream(ctx context.Context) error {
@@ -109,9 +100,9 @@ func (s *source) explain(err error) error {
 // after a while without any it answers with the position alone.
 func (s *stream) read(ctx context.Context, b *batch) error {
 	var first time.Time // when b got its first event
-	for !b.full() {
+	for !b.full() && s.failed == nil {
 		switch { // other tables' changes may come without end
-		case len(b.events) == 0 && s.moved && time.Since(s.saved) > saveEvery:
+		case len(b.events) == 0 && s.moved && time.Since(s.saved) > s.source.saveEvery:
 			s.saved, s.moved = time.Now(), false
 			return nil
 		case len(b.events) > 0 && first.IsZero():
@@ -121,8 +112,8 @@ func (s *stream) read(ctx context.Context, b *batch) error {
 			return nil
 		}
 		if s.open != nil {
-			if err := s.rows(b); err != nil {
-				return err
+			if s.failed = s.rows(b); s.failed != nil {
+				break
 			}
 			continue
 		}
@@ -134,8 +125,12 @@ func (s *stream) read(ctx context.Context, b *batch) error {
 			break
 		}
 		if err := s.handle(ctx, e); err != nil {
-			return fmt.Errorf("binlog %s:%d: %w", s.file, s.next, err)
+			s.failed = fmt.Errorf("binlog %s:%d: %w", s.file, s.next, err)
+			break
 		}
+	}
+	if s.failed != nil && len(b.events) == 0 { // what came before goes first
+		return s.failed
 	}
 	s.saved, s.moved = time.Now(), false
 	return nil
@@ -157,7 +152,7 @@ func (s *stream) event(ctx context.Context, b *batch) (*replication.BinlogEvent,
 	case len(b.events) > 0:
 		within, cancel = context.WithTimeout(ctx, linger)
 	case s.moved:
-		within, cancel = context.WithTimeout(ctx, saveEvery-time.Since(s.saved))
+		within, cancel = context.WithTimeout(ctx, s.source.saveEvery-time.Since(s.saved))
 	}
 	defer cancel()
 	e, err := s.dump.streamer.GetEvent(within)
@@ -169,18 +164,15 @@ func (s *stream) event(ctx context.Context, b *batch) (*replication.BinlogEvent,
 	case within.Err() != nil && errors.Is(err, within.Err()):
 		return nil, nil
 	}
-	if len(b.events) > 0 { // what came before the error goes first
-		return nil, nil
-	}
-	return nil, s.source.explain(err)
+	s.failed = s.source.explain(err)
+	return nil, nil
 }
 
 // handle takes one event of the binlog in.
 func (s *stream) handle(ctx context.Context, e *replication.BinlogEvent) error {
 	h := e.Header
-	artificial := h.Flags&replication.LOG_EVENT_ARTIFICIAL_F != 0 || h.EventType == replication.HEARTBEAT_EVENT || h.EventType == replication.HEARTBEAT_LOG_EVENT_V2
 	start := s.next
-	if h.LogPos != 0 && !artificial && h.EventType != replication.ROTATE_EVENT {
+	if counts(h) {
 		s.next = extend(s.next, h.LogPos)
 		start = s.next - min(s.next, uint64(h.EventSize))
 	}
@@ -293,122 +285,13 @@ func (s *stream) query(h *replication.EventHeader, e *replication.QueryEvent) er
 		if mentions(s.source.filter, string(e.Schema), string(e.Query)) {
 			return fmt.Errorf("a change of a captured table is logged as text (%.80q): its rows are not known; keep binlog_format = ROW in all sessions, and delete the connector's offsets for a new snapshot", e.Query)
 		}
-	default: // a definition may have changed
-		clear(s.known)
+	default:
+		if defines(word) {
+			clear(s.known)
+		}
 	}
 	if !s.tx.open {
 		return s.end()
 	}
 	return nil
-}
-
-// tableMap remembers what table the rows to come are of.
-func (s *stream) tableMap(ctx context.Context, raw []byte, e *replication.TableMapEvent) error {
-	if !s.source.filter.captures(string(e.Schema), string(e.Table)) {
-		return nil
-	}
-	name := string(e.Schema) + "." + string(e.Table)
-	k := s.known[name]
-	if k == nil || !bytes.Equal(k.raw, raw) {
-		t, err := s.source.server.resolve(ctx, e)
-		if err != nil {
-			return err
-		}
-		k = &knownTable{raw: bytes.Clone(raw), table: t}
-		s.known[name] = k
-	}
-	s.maps[e.TableID] = k.table
-	return nil
-}
-
-// rowsEvent begins with the rows of one event, or counts it.
-func (s *stream) rowsEvent(h *replication.EventHeader, e *replication.RowsEvent, start uint64) error {
-	s.tx.event++
-	if s.tx.time.IsZero() {
-		s.tx.time = time.Unix(int64(h.Timestamp), 0).UTC()
-	}
-	if s.skip.events > 0 {
-		s.skip.events--
-		return nil
-	}
-	t := s.maps[e.TableID]
-	if t == nil { // not captured
-		s.skip.rows = 0
-		s.at.Event, s.at.Row = s.tx.event, 0
-		return nil
-	}
-	if s.tx.xa {
-		return fmt.Errorf("table %s is changed by an XA transaction, which is not supported: leave the table out with table.exclude.list", t.full())
-	}
-	for _, skipped := range e.SkippedColumns {
-		if len(skipped) > 0 {
-			return fmt.Errorf("table %s: the binlog holds a part of a row only: keep binlog_row_image = FULL in all sessions, and delete the connector's offsets for a new snapshot", t.full())
-		}
-	}
-	s.open = &openRows{event: e, table: t, place: place{s.file, start}, row: s.skip.rows}
-	s.skip.rows = 0
-	return nil
-}
-
-// rows turns rows of the open event into events, as many as the answer takes.
-func (s *stream) rows(b *batch) error {
-	r := s.open
-	step := 1
-	if r.event.Type() == replication.EnumRowsEventTypeUpdate {
-		step = 2
-	}
-	n := len(r.event.Rows) / step
-	for r.row < n && !b.full() {
-		if err := s.row(b, r, r.event.Rows[r.row*step:(r.row+1)*step]); err != nil {
-			return err
-		}
-		r.row++
-		s.at.Event, s.at.Row = s.tx.event-1, r.row
-	}
-	if r.row >= n {
-		s.open = nil
-		s.at.Event, s.at.Row = s.tx.event, 0
-	}
-	return nil
-}
-
-func (s *stream) row(b *batch, r *openRows, values [][]any) error {
-	m := s.source.maker
-	var before, after image
-	var err error
-	if r.event.Type() != replication.EnumRowsEventTypeInsert {
-		if before, err = s.image(r.table, values[0]); err != nil {
-			return err
-		}
-	}
-	if r.event.Type() != replication.EnumRowsEventTypeDelete {
-		if after, err = s.image(r.table, values[len(values)-1]); err != nil {
-			return err
-		}
-	}
-	o := &origin{
-		id: s.source.server.identity + ":" + s.at.File + ":" + strconv.FormatUint(s.at.Pos, 10) + ":" +
-			strconv.Itoa(s.tx.event-1) + ":" + strconv.Itoa(r.row),
-		time: s.tx.time, serverID: s.source.server.id, gtid: s.tx.gtid, place: r.place, row: r.row,
-	}
-	if before.row == nil && after.row == nil { // a later view of the snapshot has it
-		return nil
-	}
-	b.add(func(out []connectors.Out) []connectors.Out { return m.change(out, r.table, before, after, o) })
-	return nil
-}
-
-// image is a row as an event shows it; none where the snapshot has it already.
-func (s *stream) image(t *table, values []any) (image, error) {
-	key := ""
-	if i := t.integer(); i >= 0 && len(values) > i {
-		var err error
-		if key, err = number(&t.columns[i], values[i], true); err != nil {
-			return image{}, err
-		}
-	}
-	if s.at.held(t.full(), key) {
-		return image{}, nil
-	}
-	return s.source.maker.image(t, values, true)
 }

@@ -9,19 +9,25 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 )
 
-// resolve says what the columns of a TABLE_MAP event are: by the names and types
-// that the event itself tells (binlog_row_metadata = FULL), else as
-// information_schema has them now, which must fit the event.
-func (s *server) resolve(ctx context.Context, m *replication.TableMapEvent) (*table, error) {
+// fromSchema says what the columns of a TABLE_MAP event are by what
+// information_schema has now, which must fit the event.
+func (s *server) fromSchema(ctx context.Context, m *replication.TableMapEvent) (*table, error) {
+	now := &table{db: string(m.Schema), name: string(m.Table)}
+	if err := s.load(ctx, now); err != nil {
+		return nil, fmt.Errorf("table %s: %w", now.full(), err)
+	}
+	return now, fits(now, m)
+}
+
+// fromMap says what the columns of a TABLE_MAP event are by the names and types
+// that the event itself tells (binlog_row_metadata = FULL).
+func (s *server) fromMap(ctx context.Context, m *replication.TableMapEvent) (*table, error) {
 	t := &table{db: string(m.Schema), name: string(m.Table)}
 	now := &table{db: t.db, name: t.name}
-	if len(m.ColumnName) == 0 || s.mariadb { // MariaDB's JSON, UUID and INET are known there alone
+	if s.mariadb { // its JSON, UUID and INET are known there alone
 		if err := s.load(ctx, now); err != nil {
 			return nil, fmt.Errorf("table %s: %w", t.full(), err)
 		}
-	}
-	if len(m.ColumnName) == 0 {
-		return now, s.fits(now, m)
 	}
 	unsigned, texts, lists := m.UnsignedMap(), m.CollationMap(), m.EnumSetCollationMap()
 	enums, sets := m.EnumStrValueMap(), m.SetStrValueMap()
@@ -160,10 +166,9 @@ func (c *column) refine(now *column) {
 }
 
 // fits checks that a table as it is now can be that of a TABLE_MAP event.
-func (s *server) fits(now *table, m *replication.TableMapEvent) error {
-	const fix = "the binlog does not tell column names; set binlog_row_metadata = FULL on the server (it helps for changes from then on), and delete the connector's offsets for a new snapshot"
+func fits(now *table, m *replication.TableMapEvent) error {
 	if len(now.columns) != len(m.ColumnType) {
-		return fmt.Errorf("table %s had %d columns in the binlog and has %d now: %s", now.full(), len(m.ColumnType), len(now.columns), fix)
+		return fmt.Errorf("table %s had %d columns in the binlog and has %d now: %s", now.full(), len(m.ColumnType), len(now.columns), metadataFix)
 	}
 	for i := range now.columns {
 		c := &now.columns[i]
@@ -173,7 +178,7 @@ func (s *server) fits(now *table, m *replication.TableMapEvent) error {
 		case was.kind == kindUnknown:
 			return unsupported(now, c, m.ColumnType[i])
 		case was.kind != c.kind && (was.kind != kindText || !c.textual()), was.decimals != c.decimals, was.kind == kindBit && was.width != c.width:
-			return fmt.Errorf("table %s: column %s had another type in the binlog than now: %s", now.full(), c.name, fix)
+			return fmt.Errorf("table %s: column %s had another type in the binlog than now: %s", now.full(), c.name, metadataFix)
 		}
 		if c.kind == kindUUID || c.kind == kindInet {
 			c.width = stringLength(m.ColumnMeta[i])
@@ -189,4 +194,16 @@ func (c *column) textual() bool {
 		return true
 	}
 	return false
+}
+
+// decodable reports whether all columns of a table are of known types; the sizes of
+// others are not known.
+func decodable(m *replication.TableMapEvent) bool {
+	for i := range m.ColumnType {
+		var c column
+		if c.shape(m, i); c.kind == kindUnknown {
+			return false
+		}
+	}
+	return true
 }

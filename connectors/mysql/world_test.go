@@ -49,7 +49,7 @@ func (r *reader) tryOpen() (connectors.Source, error) {
 		Connector: "c", Tasks: 1, Positions: maps.Clone(r.positions), State: r.state, Now: time.Now, DataDir: r.t.TempDir(),
 	})
 	if err == nil {
-		src.(*source).lock = r.lock
+		src.(*source).lock, src.(*source).saveEvery = r.lock, 100*time.Millisecond
 	}
 	return src, err
 }

@@ -61,6 +61,7 @@ func Start(t testing.TB, args ...string) *Server {
 		"--no-defaults", "--datadir=" + s.data(), "--auth-root-authentication-method=normal", "--skip-test-db",
 		"--innodb-log-file-size=16M",
 	}, asRoot()...)...)
+	install.Env = append(os.Environ(), "TMPDIR="+s.dir) // servers that share one disturb each other
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}
