@@ -4,6 +4,7 @@ package builtin
 import (
 	"millrace/connectors"
 	"millrace/connectors/blackhole"
+	"millrace/connectors/elasticsearch"
 	"millrace/connectors/file"
 	"millrace/connectors/generator"
 	"millrace/connectors/http"
@@ -17,6 +18,7 @@ import (
 func Plugins() []connectors.Plugin {
 	return []connectors.Plugin{
 		blackhole.Plugin(),
+		elasticsearch.Plugin(),
 		file.Plugin(),
 		generator.Plugin(),
 		http.Plugin(),
