@@ -7,6 +7,7 @@ import (
 	"maps"
 	"millrace/bus"
 	"millrace/bus/event"
+	"millrace/connectors"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
 	"slices"
@@ -236,8 +237,7 @@ func (d *delivery) records(l *lane, work []event.Record) (outs []event.Record, p
 	if len(l.stages) > 0 {
 		for i := range d.shaped {
 			s := &d.shaped[i]
-			d.out = append(d.out, work[s.parent])
-			d.out[len(d.out)-1].Event = withoutMark(s.event)
+			d.out = append(d.out, d.written(&work[s.parent], s.event))
 		}
 		return d.out[start:], func(i int) int { return d.shaped[i].parent }
 	}
@@ -246,10 +246,26 @@ func (d *delivery) records(l *lane, work []event.Record) (outs []event.Record, p
 		return work, same
 	}
 	for i := range work {
-		d.out = append(d.out, work[i])
-		d.out[len(d.out)-1].Event = withoutMark(work[i].Event)
+		d.out = append(d.out, d.written(&work[i], work[i].Event))
 	}
 	return d.out[start:], same
+}
+
+// written is a record as the sink sees it. What was redriven is of the topic that
+// it failed in, except for a sink that keeps offsets: it keeps those of the queue
+// that it reads.
+func (d *delivery) written(src *event.Record, e event.Event) event.Record {
+	out := *src
+	out.Event = withoutMark(e)
+	if _, keeper := d.sink.(connectors.OffsetKeeper); keeper {
+		return out
+	}
+	if mark, ok := letters.MarkOf(&src.Event); ok {
+		if topic, _, ok := loop.SplitSlot(mark.Slot); ok {
+			out.Topic = topic
+		}
+	}
+	return out
 }
 
 func withoutMark(e event.Event) event.Event {
