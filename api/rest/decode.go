@@ -67,7 +67,7 @@ func (r *Request) wantJSON() error {
 }
 
 // Strict decodes one JSON document that stands at path into the value that into
-// points to. Maps, json.RawMessage and types with their own UnmarshalJSON take
+// points to. A null is as good as nothing, except as the whole document. Maps, json.RawMessage and types with their own UnmarshalJSON take
 // what they get; structs refuse keys that they do not have.
 func Strict(path string, doc []byte, into any) error {
 	v, err := parse(path, doc)
@@ -75,6 +75,9 @@ func Strict(path string, doc []byte, into any) error {
 		return err
 	}
 	t := reflect.TypeOf(into).Elem()
+	if v == nil {
+		return Bad(path, "is null, a JSON value is wanted")
+	}
 	if err := check(path, v, t); err != nil {
 		return err
 	}
@@ -122,10 +125,10 @@ func parse(path string, doc []byte) (any, error) {
 
 // check walks a parsed document beside the type it is to become.
 func check(path string, v any, t reflect.Type) error {
+	if v == nil {
+		return nil
+	}
 	for t.Kind() == reflect.Pointer {
-		if v == nil {
-			return nil
-		}
 		t = t.Elem()
 	}
 	if t.Kind() == reflect.Interface {
