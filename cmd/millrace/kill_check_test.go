@@ -46,7 +46,7 @@ spec: {connector.class: file-sink, topics: generated, path: "DIR/topic-out/all.n
 ---
 kind: Connector
 name: orders-to-file
-spec: {connector.class: file-sink, path: "DIR/rule-out/all.ndjson", format: ndjson}
+spec: {connector.class: file-sink, path: "DIR/rule-out/all.ndjson", format: ndjson, rotate.bytes: 64KiB, flush.interval: 100ms}
 ---
 kind: Rule
 name: all
@@ -213,6 +213,25 @@ func readFiles(t *testing.T, dir string) []record {
 		t.Error(err)
 	}
 	return all
+}
+
+// countLines counts the lines in all published files of a folder, which may be
+// growing.
+func countLines(t *testing.T, dir string) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count += bytes.Count(b, []byte("\n"))
+	}
+	return count
 }
 
 func orderOf(t *testing.T, r record) order {

@@ -62,7 +62,7 @@ func TestWorker(t *testing.T) {
 		}
 	}
 	written := func(count int) func() bool {
-		return func() bool { return len(readFiles(t, filepath.Join(dir, "out"))) >= count }
+		return func() bool { return countLines(t, filepath.Join(dir, "out")) >= count }
 	}
 	send(0, 200)
 	until(t, "all to be written", written(200))
