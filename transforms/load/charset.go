@@ -53,7 +53,8 @@ func decode(data []byte, name string, page bool) (string, error) {
 		return string(data), nil
 	}
 	if page {
-		if e, label, certain := charset.DetermineEncoding(data[:min(len(data), 1024)], ""); certain {
+		// Windows-1252 is also what it says of a page without a meta element.
+		if e, label, _ := charset.DetermineEncoding(data[:min(len(data), 1024)], ""); label != "windows-1252" {
 			return with(e, label, data)
 		}
 	}

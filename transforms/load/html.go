@@ -12,18 +12,26 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// maxDepth bounds how deep elements are nested; converting them recurses.
-const maxDepth = 256
+// Bounds of a page. Converting elements recurses, and each list or quotation
+// around a line writes it anew.
+const (
+	maxTags   = 500_000
+	maxDepth  = 256
+	maxIndent = 12 // lists and quotations in one another
+)
 
 // html makes Markdown of a page's main content: its main or only article element,
 // else its body, without what surrounds the content.
 func (d *Document) html() error {
+	if n := strings.Count(d.Text, "<"); n > maxTags {
+		return fmt.Errorf("%w: %d tags, the limit is %d", ErrTooLarge, n, maxTags)
+	}
 	doc, err := html.Parse(strings.NewReader(d.Text))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	p := page{d: d}
-	if err := p.look(doc, 0); err != nil {
+	if err := p.look(doc, 0, 0); err != nil {
 		return err
 	}
 	root := doc
@@ -58,8 +66,11 @@ type page struct {
 
 var errDeep = fmt.Errorf("%w: its elements are nested too deep", ErrMalformed)
 
-func (p *page) look(n *html.Node, depth int) error {
-	if depth > maxDepth {
+func (p *page) look(n *html.Node, depth, indent int) error {
+	if n.DataAtom == atom.Ul || n.DataAtom == atom.Ol || n.DataAtom == atom.Blockquote {
+		indent++
+	}
+	if depth > maxDepth || indent > maxIndent {
 		return errDeep
 	}
 	inArticle := false
@@ -84,7 +95,7 @@ func (p *page) look(n *html.Node, depth int) error {
 	}
 	articles := len(p.articles)
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		if err := p.look(c, depth+1); err != nil {
+		if err := p.look(c, depth+1, indent); err != nil {
 			return err
 		}
 	}

@@ -114,7 +114,7 @@ func plain(v any, depth int, budget *int) (any, bool) {
 }
 
 // headingBytes is how far into a document its title is looked for.
-const headingBytes = 64 << 10
+const headingBytes = 16 << 10
 
 // firstHeading is the text of the first heading of the first level there is.
 func firstHeading(source string) string {
