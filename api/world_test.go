@@ -13,9 +13,7 @@ import (
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
-	"millrace/connectors/blackhole"
-	chttp "millrace/connectors/http"
-	"millrace/connectors/webhook"
+	"millrace/connectors/builtin"
 	"millrace/workers"
 )
 
@@ -77,7 +75,7 @@ func testPlugins() []connectors.Plugin {
 	shelf.Sink.Search = func(_ context.Context, _ map[string]any, env connectors.Env) (connectors.Searcher, error) {
 		return shelfSearcher{env.Connector}, nil
 	}
-	return append([]connectors.Plugin{blackhole.Plugin(), chttp.Plugin(), webhook.Plugin()}, shelf)
+	return append(builtin.Plugins(), shelf)
 }
 
 type shelfConfig struct {
