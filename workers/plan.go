@@ -123,6 +123,7 @@ func (p *planner) rule(info *ruleInfo, feeds map[string][]*feed) {
 			rr.held = rr.held || info.def.Paused
 			continue
 		}
+		// Invariant 9: each target has a queue and a checkpoint of its own.
 		t := p.deliveryTopic(TargetTopic(info.name, target.Name), queues, durability)
 		rt.to = t.Name
 		rr.targets = append(rr.targets, rt)
