@@ -27,7 +27,7 @@ func newApply() *cobra.Command {
 		Use:   "apply -f FILE|DIR",
 		Short: "Make a node hold what YAML documents say",
 		Long: `Make a node hold what YAML documents say. A document has kind (Topic, Connector,
-Rule, Connection), name and spec; a file may hold many, parted by "---". All are
+Rule, Connection, Pipeline), name and spec; a file may hold many, parted by "---". All are
 checked before any is changed; applying the same again changes nothing.`,
 		Example: "  millrace apply -f pipeline.yaml\n  millrace apply -f deploy/ --prune --dry-run",
 		Args:    args(cobra.NoArgs),

@@ -26,16 +26,16 @@ func newConnector() *cobra.Command {
 	clientFlags(status)
 	cmd.AddCommand(
 		status,
-		newConnectorVerb(http.MethodPost, "restart", "Start a connector and its tasks again", "?includeTasks=true"),
-		newConnectorVerb(http.MethodPut, "pause", "Hold a connector: its tasks stay, nothing moves", ""),
-		newConnectorVerb(http.MethodPut, "resume", "Let a paused or stopped connector run", ""),
-		newConnectorVerb(http.MethodPut, "stop", "Stop a connector: its tasks are gone, its checkpoints stay", ""),
+		newVerb("connector", http.MethodPost, "restart", "Start a connector and its tasks again", "?includeTasks=true"),
+		newVerb("connector", http.MethodPut, "pause", "Hold a connector: its tasks stay, nothing moves", ""),
+		newVerb("connector", http.MethodPut, "resume", "Let a paused or stopped connector run", ""),
+		newVerb("connector", http.MethodPut, "stop", "Stop a connector: its tasks are gone, its checkpoints stay", ""),
 	)
 	return cmd
 }
 
-// newConnectorVerb makes the command for one verb of Connect's REST API.
-func newConnectorVerb(method, verb, short, query string) *cobra.Command {
+// newVerb makes the command that asks for one verb of a connector or rule.
+func newVerb(kind, method, verb, short, query string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   verb + " NAME",
 		Short: short,
@@ -45,10 +45,10 @@ func newConnectorVerb(method, verb, short, query string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.call(cmd.Context(), method, pathOf("connectors", given[0], verb)+query, nil, nil); err != nil {
+			if err := c.call(cmd.Context(), method, pathOf(kind+"s", given[0], verb)+query, nil, nil); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "connector %s: %s asked for\n", given[0], verb)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %s asked for\n", kind, given[0], verb)
 			return err
 		},
 	}

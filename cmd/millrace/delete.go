@@ -12,15 +12,15 @@ func newDelete() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:     "delete KIND NAME",
-		Short:   "Delete a topic, connector, rule or connection",
+		Short:   "Delete a topic, connector, rule, connection or pipeline",
 		Example: "  millrace delete rule big-orders\n  millrace delete topic orders --force",
 		Args:    args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			kind := strings.TrimSuffix(strings.ToLower(given[0]), "s")
 			switch kind {
-			case "topic", "connector", "rule", "connection":
+			case "topic", "connector", "rule", "connection", "pipeline":
 			default:
-				return usagef("%s is not topic, connector, rule or connection", given[0])
+				return usagef("%s is not topic, connector, rule, connection or pipeline", given[0])
 			}
 			if force && kind != "topic" {
 				return usagef("--force is for topics only")

@@ -28,7 +28,8 @@ func gettables() []gettable {
 		{"rules", "/rules", rulesTable, below("rules"), fieldTable},
 		{"groups", "/groups", groupsTable, below("groups"), groupTable},
 		{"dead-letters", "/dead-letters", deadTable, below("dead-letters"), deadEventsTable},
-		{"connections", "/connections", connectionsTable, below("connections"), fieldTable},
+		{"connections", "/connections", namesTable, below("connections"), fieldTable},
+		{"pipelines", "/pipelines", namesTable, below("pipelines"), fieldTable},
 	}
 }
 

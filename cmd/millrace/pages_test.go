@@ -52,3 +52,26 @@ func TestPages(t *testing.T) {
 		}
 	}
 }
+
+// TestDecisions checks that every module that go.mod asks for has its reason.
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons, err := os.ReadFile(filepath.Join("..", "..", "DECISIONS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllSubmatch(mod, -1)
+	if len(direct) == 0 {
+		t.Fatal("go.mod asks for nothing")
+	}
+	for _, m := range direct {
+		name := strings.TrimPrefix(string(m[1]), "github.com/")
+		if !strings.Contains(string(reasons), name) {
+			t.Errorf("%s is in go.mod and has no reason in DECISIONS.md", name)
+		}
+	}
+}

@@ -17,11 +17,15 @@ import (
 func newRule() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rule",
-		Short: "Try rules",
+		Short: "Try and steer rules",
 		Args:  args(cobra.NoArgs),
 		RunE:  showHelp,
 	}
-	cmd.AddCommand(newRuleTest())
+	cmd.AddCommand(
+		newRuleTest(),
+		newVerb("rule", http.MethodPost, "pause", "Hold a rule: nothing moves, nothing is lost", ""),
+		newVerb("rule", http.MethodPost, "resume", "Let a paused rule run", ""),
+	)
 	return cmd
 }
 

@@ -213,7 +213,8 @@ func deadEventsTable(raw json.RawMessage) (table, error) {
 	return t, err
 }
 
-func connectionsTable(raw json.RawMessage) (table, error) {
+// namesTable shows a list of things of which only the name is short enough.
+func namesTable(raw json.RawMessage) (table, error) {
 	var list []struct{ Name string }
 	t := table{head: []string{"NAME"}}
 	err := decodeAnswer(raw, &list)
