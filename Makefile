@@ -7,10 +7,10 @@ SOAK ?= 30m
 PKG ?= ./...
 BENCHTIME ?= 1s
 
-.PHONY: help build demo test soak check fmt vet lint arrows docs vuln bench clean
+.PHONY: help build demo test test-peers soak check fmt vet lint arrows docs vuln bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/millrace, one static binary
 	CGO_ENABLED=0 $(GO) build -o bin/millrace ./cmd/millrace
@@ -20,6 +20,9 @@ demo: build ## the main job on real input, checked; KEEP=1 leaves the node runni
 
 test: ## every test, with a summary of what ran against what; installs what it needs when root
 	scripts/test
+
+test-peers: ## tests against servers that `make test` does not install: OpenSearch, from Maven
+	scripts/test-peers
 
 soak: ## the same tests, with each random and crash test SOAK (30m) long
 	MILLRACE_SOAK=$(SOAK) MILLRACE_KILLS=500 scripts/test

@@ -66,9 +66,9 @@ func rec(offset int64, key, data string) event.Record {
 	return r
 }
 
-func holds(t *testing.T, d *double, want map[document]string) {
+func holds(t *testing.T, hold func() map[document]string, want map[document]string) {
 	t.Helper()
-	if diff := cmp.Diff(want, d.hold()); diff != "" {
+	if diff := cmp.Diff(want, hold()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -76,7 +76,15 @@ func holds(t *testing.T, d *double, want map[document]string) {
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	d := newDouble(t)
-	s := sinkTo(t, d.server.URL, nil)
+	documents(t, d.server.URL, d.hold)
+	if !slices.Equal(d.requests, []int{9, 9, 3, 1}) {
+		t.Errorf("requests of %v", d.requests)
+	}
+}
+
+// documents are what a server holds after writes, whichever server it is.
+func documents(t *testing.T, url string, hold func() map[document]string) {
+	s := sinkTo(t, url, nil)
 	long := strings.Repeat("k", 513)
 	batch := []event.Record{
 		rec(1, "a", `{"n":1}`), rec(2, "b", "{\n \"n\" : 2,\r\n\"t\":\"x\\ny\"}\n"), rec(3, "a", `{"n":3}`), rec(4, "c", `{"n":4}`), rec(5, "c", ""), rec(6, "d", ""),
@@ -90,10 +98,7 @@ func TestDocuments(t *testing.T) {
 		if err := errors.Join(s.Write(t.Context(), batch), s.Flush(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		holds(t, d, want)
-	}
-	if !slices.Equal(d.requests, []int{9, 9}) {
-		t.Errorf("requests of %v", d.requests)
+		holds(t, hold, want)
 	}
 	// What is older than the document is dropped; a topic made again is newer.
 	again := rec(0, "a", `{"n":0}`)
@@ -102,7 +107,7 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want[document{"orders", "a"}] = `{"n":0}`
-	holds(t, d, want)
+	holds(t, hold, want)
 	// The old topic's events meet a document that is not theirs.
 	failed := failures(t, s.Write(t.Context(), []event.Record{rec(9, "a", `{"n":9}`)}))
 	if !connectors.IsPermanent(failed[0]) || !strings.Contains(failed[0].Error(), "external.version: the document is of another topic") {
@@ -128,7 +133,7 @@ func TestEventDocumentsAndIndex(t *testing.T) {
 	if err := s.Write(t.Context(), []event.Record{r}); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, d, map[document]string{{"log-rule.über--1-", "k"}: `{"specversion":"1.0","id":"e1","source":"/s","type":"t","datacontenttype":"text/plain","partitionkey":"k","data":"plain text"}`})
+	holds(t, d.hold, map[document]string{{"log-rule.über--1-", "k"}: `{"specversion":"1.0","id":"e1","source":"/s","type":"t","datacontenttype":"text/plain","partitionkey":"k","data":"plain text"}`})
 }
 
 func TestNulls(t *testing.T) {
@@ -210,7 +215,7 @@ func TestItems(t *testing.T) {
 	if err := s.Write(t.Context(), []event.Record{batch[1], batch[4], batch[9]}); err != nil {
 		t.Error(err)
 	}
-	holds(t, d, map[document]string{
+	holds(t, d.hold, map[document]string{
 		{"orders", "a"}: `{"n":1}`, {"orders", "c"}: `{"n":4}`, {"orders", "busy"}: `{"n":10}`, {"orders", "blocked"}: `{}`,
 	})
 }
@@ -237,7 +242,7 @@ func TestOrderWithoutVersions(t *testing.T) {
 	if err := s.Write(t.Context(), []event.Record{batch[0], batch[1], batch[3]}); err != nil {
 		t.Error(err)
 	}
-	holds(t, d, map[document]string{{"orders", "k"}: `{"n":4}`, {"orders", "x"}: `{"n":5}`})
+	holds(t, d.hold, map[document]string{{"orders", "k"}: `{"n":4}`, {"orders", "x"}: `{"n":5}`})
 }
 
 // TestSplit holds that events made from one event do not overwrite each other.
@@ -254,7 +259,7 @@ func TestSplit(t *testing.T) {
 	if err := sinkTo(t, d.server.URL, map[string]any{"key.ignore": true}).Write(t.Context(), []event.Record{one, two}); err != nil {
 		t.Error(err)
 	}
-	holds(t, d, map[document]string{{"orders", "7/0/1/e/0"}: `{"n":1}`, {"orders", "7/0/1/e/1"}: `{"n":2}`})
+	holds(t, d.hold, map[document]string{{"orders", "7/0/1/e/0"}: `{"n":1}`, {"orders", "7/0/1/e/1"}: `{"n":2}`})
 }
 
 func TestTooLarge(t *testing.T) {
