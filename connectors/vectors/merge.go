@@ -86,7 +86,7 @@ func (m *merge) rows(ctx context.Context, query string, f func(*sql.Rows) error,
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err tells
 	for rows.Next() {
 		if err := f(rows); err != nil {
 			return err

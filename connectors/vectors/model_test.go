@@ -35,6 +35,7 @@ type history struct {
 }
 
 func newHistory(t *testing.T, r *rand.Rand) *history {
+	t.Helper()
 	h := &history{last: map[string]int{}}
 	words := strings.Fields("alpha beta gamma delta epsilon zeta eta theta 数据 索引 备份")
 	for offset := range 150 {
@@ -56,6 +57,7 @@ func newHistory(t *testing.T, r *rand.Rand) *history {
 }
 
 func fresh(t *testing.T, r *rand.Rand) {
+	t.Helper()
 	h := newHistory(t, r)
 	b := setup(t, small)
 	next := 0

@@ -150,7 +150,7 @@ func ranks(ctx context.Context, tx *sql.Tx, score map[int64]float64, query strin
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err tells
 	for rank := 1; rows.Next(); rank++ {
 		var id int64
 		var distance float64
@@ -198,13 +198,10 @@ func filter(f map[string]any) (where string, args []any, err error) {
 			parts, args = append(parts, "document = ?"), append(args, value)
 			continue
 		}
-		path := "$"
-		for _, name := range strings.Split(strings.TrimPrefix(key, "metadata."), ".") {
-			if strings.ContainsAny(name, `"\`) {
-				return "", nil, &connectors.HTTPError{Status: 400, Field: "filter." + key, Msg: "must not hold quotes or backslashes"}
-			}
-			path += `."` + name + `"`
+		if strings.ContainsAny(key, `"\`) {
+			return "", nil, &connectors.HTTPError{Status: 400, Field: "filter." + key, Msg: "must not hold quotes or backslashes"}
 		}
+		path := `$."` + strings.ReplaceAll(strings.TrimPrefix(key, "metadata."), ".", `"."`) + `"`
 		parts, args = append(parts, "? in (select value from json_each(metadata, ?))"), append(args, value, path)
 	}
 	return strings.Join(parts, " and "), args, nil

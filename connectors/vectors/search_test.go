@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,16 +28,16 @@ var shelf = map[string]string{
 	"katakana": "データベースのバックアップは、ディレクトリをコピーするだけです。",
 }
 
-func fill(t testing.TB, b *bench) {
-	t.Helper()
+func fill(tb testing.TB, b *bench) {
+	tb.Helper()
 	offset := int64(0)
 	for _, name := range slices.Sorted(maps.Keys(shelf)) {
 		offset++
 		data, err := json.Marshal(map[string]string{"document": name, "text": shelf[name]})
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
-		b.write(t, at(offset, event.Event{ID: name, Source: "/s", Type: "t", Key: name, Data: data}))
+		b.write(tb, at(offset, event.Event{ID: name, Source: "/s", Type: "t", Key: name, Data: data}))
 	}
 }
 
@@ -75,7 +76,7 @@ func TestSearchFilter(t *testing.T) {
 	b := setup(t, small)
 	for i, metadata := range []string{`{"lang":"en","tags":["a","b"],"deep":{"n":1}}`, `{"lang":"de","tags":["b"],"draft":true}`, `{"lang":"en","n":2.5}`} {
 		data := fmt.Sprintf(`{"text":"common words here","title":"T%d","metadata":%s}`, i, metadata)
-		b.write(t, at(int64(i), event.Event{ID: fmt.Sprint(i), Source: "/s", Type: "t", Key: fmt.Sprintf("k%d", i), Data: json.RawMessage(data)}))
+		b.write(t, at(int64(i), event.Event{ID: strconv.Itoa(i), Source: "/s", Type: "t", Key: fmt.Sprintf("k%d", i), Data: json.RawMessage(data)}))
 	}
 	for _, c := range []struct {
 		filter map[string]any
@@ -159,7 +160,7 @@ func BenchmarkSearch(b *testing.B) {
 	}
 	var recs []event.Record
 	for i := range 10000 {
-		recs = append(recs, at(int64(i), event.Event{ID: fmt.Sprint(i), Key: fmt.Sprint(i), Data: data(i)}))
+		recs = append(recs, at(int64(i), event.Event{ID: strconv.Itoa(i), Key: strconv.Itoa(i), Data: data(i)}))
 	}
 	s.write(b, recs...)
 	for b.Loop() {

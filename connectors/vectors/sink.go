@@ -272,7 +272,7 @@ func (s *sink) Offsets(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err tells
 	out := map[string]int64{}
 	for rows.Next() {
 		var name string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,13 +19,15 @@ import (
 	"millrace/transforms/embed"
 )
 
+// TestConformance is alone: it looks for goroutines left behind.
 func TestConformance(t *testing.T) {
-	t.Parallel()
 	connectorstest.Sink(t, connectorstest.SinkCase{
 		Plugin: Plugin(),
 		Target: func(t *testing.T) (map[string]any, func(*testing.T) []string) {
+			t.Helper()
 			path := filepath.Join(t.TempDir(), "store", "v.db")
 			return map[string]any{"path": path, "identity": "id", "embed": map[string]any{"dimensions": 64}}, func(t *testing.T) []string {
+				t.Helper()
 				return column(t, path, `select document from chunks order by rowid`)
 			}
 		},
@@ -66,49 +69,49 @@ type bench struct {
 	sink   connectors.Sink
 }
 
-func setup(t testing.TB, config map[string]any) *bench {
-	t.Helper()
-	b := &bench{config: config, env: connectors.Env{Connector: "v", Tasks: 1, Now: time.Now, DataDir: t.TempDir()}}
-	b.open(t)
-	t.Cleanup(func() { b.sink.Close() })
+func setup(tb testing.TB, config map[string]any) *bench {
+	tb.Helper()
+	b := &bench{config: config, env: connectors.Env{Connector: "v", Tasks: 1, Now: time.Now, DataDir: tb.TempDir()}}
+	b.open(tb)
+	tb.Cleanup(func() { b.sink.Close() })
 	return b
 }
 
-func (b *bench) open(t testing.TB) {
-	t.Helper()
-	s, err := Plugin().Sink.Open(t.Context(), b.config, b.env)
+func (b *bench) open(tb testing.TB) {
+	tb.Helper()
+	s, err := Plugin().Sink.Open(tb.Context(), b.config, b.env)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	b.sink = s
 }
 
 func (b *bench) path() string { return filepath.Join(b.env.DataDir, "vectors.db") }
 
-func (b *bench) write(t testing.TB, records ...event.Record) {
-	t.Helper()
-	if err := errors.Join(b.sink.Write(t.Context(), records), b.sink.Flush(t.Context())); err != nil {
-		t.Fatal(err)
+func (b *bench) write(tb testing.TB, records ...event.Record) {
+	tb.Helper()
+	if err := errors.Join(b.sink.Write(tb.Context(), records), b.sink.Flush(tb.Context())); err != nil {
+		tb.Fatal(err)
 	}
 }
 
-func (b *bench) search(t testing.TB, q connectors.Query) []connectors.Hit {
-	t.Helper()
-	s, err := Plugin().Sink.Search(t.Context(), b.config, b.env)
+func (b *bench) search(tb testing.TB, q connectors.Query) []connectors.Hit {
+	tb.Helper()
+	s, err := Plugin().Sink.Search(tb.Context(), b.config, b.env)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	hits, err := s.Search(t.Context(), q)
+	hits, err := s.Search(tb.Context(), q)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return hits
 }
 
 // first is the document of the best hit.
-func (b *bench) first(t testing.TB, text string) string {
-	t.Helper()
-	if hits := b.search(t, connectors.Query{Text: text}); len(hits) > 0 {
+func (b *bench) first(tb testing.TB, text string) string {
+	tb.Helper()
+	if hits := b.search(tb, connectors.Query{Text: text}); len(hits) > 0 {
 		return hits[0].Document
 	}
 	return ""
@@ -116,28 +119,28 @@ func (b *bench) first(t testing.TB, text string) string {
 
 // records are the chunks of a document, as a chain of chunk and embed makes them
 // of the record at offset.
-func records(t testing.TB, offset int64, document, text string, size int) []event.Record {
-	t.Helper()
+func records(tb testing.TB, offset int64, document, text string, size int) []event.Record {
+	tb.Helper()
 	step, err := chunk.NewStep(chunk.Config{Size: size})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	data, err := json.Marshal(map[string]any{"document": document, "text": text, "metadata": map[string]any{"n": offset}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	events, err := step.Apply(event.Event{ID: document, Source: "/s", Type: "t", Key: document, Data: data}, nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	results, err := embed.NewStep(embed.NewLexical(64, false)).Apply(t.Context(), events)
+	results, err := embed.NewStep(embed.NewLexical(64, false)).Apply(tb.Context(), events)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var out []event.Record
 	for _, r := range results {
 		if r.Err != nil {
-			t.Fatal(r.Err)
+			tb.Fatal(r.Err)
 		}
 		out = append(out, at(offset, r.Event))
 	}
@@ -296,7 +299,7 @@ func TestFailedOffsets(t *testing.T) {
 		return o
 	}
 	good := func(offset int64) event.Record {
-		return at(offset, event.Event{ID: fmt.Sprint(offset), Key: "k", Data: []byte(`{"text":"x"}`)})
+		return at(offset, event.Event{ID: strconv.FormatInt(offset, 10), Key: "k", Data: []byte(`{"text":"x"}`)})
 	}
 	bad := at(2, event.Event{ID: "2", Key: "k", Data: []byte(`{}`)})
 	b.write(t, good(1))

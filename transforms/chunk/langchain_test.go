@@ -107,6 +107,7 @@ func TestLangChain(t *testing.T) {
 
 // documents checks a case of several texts; metadata is not the splitter's.
 func (c *langchainCase) documents(t *testing.T, s *Splitter) {
+	t.Helper()
 	var in struct{ Texts []string }
 	var want []struct {
 		Content  string         `json:"page_content"`

@@ -91,8 +91,8 @@ func New(o Options) (*Splitter, error) {
 		return nil, fmt.Errorf("strategy: %q is none of recursive, markdown and fixed", o.Strategy)
 	}
 	if o.Language != "" {
-		known := false
-		if o.Separators, known = languages[o.Language]; !known {
+		var known bool
+		if o.Separators, known = languages()[o.Language]; !known {
 			return nil, fmt.Errorf("language: %q is none of %s", o.Language, strings.Join(Languages(), ", "))
 		}
 		o.Regexp = true

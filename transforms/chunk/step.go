@@ -174,7 +174,8 @@ func (s *Step) Apply(e event.Event, out []event.Event) ([]event.Event, error) {
 func (s *Step) version(d *document) string {
 	h := sha256.New()
 	for _, part := range []string{s.way, d.Title, string(d.Metadata), *d.Text} {
-		fmt.Fprintf(h, "%d:%s", len(part), part) // a hash takes all
+		h.Write(strconv.AppendInt(nil, int64(len(part)), 10)) // a hash takes all
+		h.Write([]byte(":" + part))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -242,7 +242,7 @@ func (h *httpEmbedder) ask(ctx context.Context, texts []string) ([][]float32, er
 		}
 		return nil, &Error{Err: hide(err, key)}
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // what was read counts
 	if resp.StatusCode != http.StatusOK {
 		return nil, judge(resp, key)
 	}

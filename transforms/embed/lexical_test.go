@@ -2,10 +2,10 @@ package embed
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,7 +73,7 @@ func TestGolden(t *testing.T) {
 		values := map[string]float64{}
 		for at, v := range NewLexical(c.Dims, c.NGrams).vector(c.Text) {
 			if v != 0 {
-				values[fmt.Sprint(at)] = math.Round(float64(v)*1e6) / 1e6
+				values[strconv.Itoa(at)] = math.Round(float64(v)*1e6) / 1e6
 			}
 		}
 		if os.Getenv("MILLRACE_UPDATE") != "" && c.Values == nil { // new cases only

@@ -58,22 +58,21 @@ func ideographic(r rune) bool {
 	return r >= 0x1100 && (unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul) || r == 'ー')
 }
 
-// Stopword reports whether a term is too common to tell texts apart.
-func Stopword(word string) bool { return stopwords[word] }
-
-// stopwords are part of lexical-hash-v1: a change needs a new model name.
-var stopwords = makeSet(`a about after again all also am an and any are as at be because been before being below between both but by can could did do does
-doing down during each few for from further had has have having he her here hers him his how i if in into is it its itself just let me more most my no nor
-not now of off on once only or other our out over own please same she should so some such than that the their them then there these they this those through
-to too under until up us very was we were what when where which while who whom why will with would you your yours
-什么 怎么 么样 如何 为何 哪些 哪个 是否 可以 能否 这个 那个 一个 我们 你们 他们 以及 或者 的是 怎样 有没 没有 请问 多少`)
-
-func makeSet(list string) map[string]bool {
-	set := map[string]bool{}
-	for _, w := range strings.Fields(list) {
-		set[w] = true
+// Stopword reports whether a term is too common to tell texts apart. The list is
+// part of lexical-hash-v1: a change needs a new model name.
+func Stopword(word string) bool {
+	switch word {
+	case "a", "about", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because", "been", "before", "being", "below",
+		"between", "both", "but", "by", "can", "could", "did", "do", "does", "doing", "down", "during", "each", "few", "for", "from", "further", "had",
+		"has", "have", "having", "he", "her", "here", "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "itself", "just", "let",
+		"me", "more", "most", "my", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other", "our", "out", "over", "own", "please",
+		"same", "she", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "through",
+		"to", "too", "under", "until", "up", "us", "very", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "why", "will",
+		"with", "would", "you", "your", "yours", "什么", "怎么", "么样", "如何", "为何", "哪些", "哪个", "是否", "可以", "能否", "这个", "那个", "一个", "我们", "你们", "他们", "以及", "或者",
+		"的是", "怎样", "有没", "没有", "请问", "多少":
+		return true
 	}
-	return set
+	return false
 }
 
 // Stem takes the commonest endings from an English word in lower case, so that

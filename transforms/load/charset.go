@@ -17,8 +17,14 @@ import (
 // binary refuses what is no text in any encoding.
 func binary(data []byte) error {
 	for _, m := range []struct{ magic, name string }{
-		{"%PDF-", "PDF"}, {"PK\x03\x04", "zip, docx, xlsx or pptx"}, {"\xd0\xcf\x11\xe0", "an old Office file"}, {"\x1f\x8b", "gzip"},
-		{"\x89PNG", "PNG"}, {"\xff\xd8\xff", "JPEG"}, {"GIF8", "GIF"}, {"\x7fELF", "a program"},
+		{"%PDF-", "PDF"},
+		{"PK\x03\x04", "zip, docx, xlsx or pptx"},
+		{"\xd0\xcf\x11\xe0", "an old Office file"},
+		{"\x1f\x8b", "gzip"},
+		{"\x89PNG", "PNG"},
+		{"\xff\xd8\xff", "JPEG"},
+		{"GIF8", "GIF"},
+		{"\x7fELF", "a program"},
 	} {
 		if bytes.HasPrefix(data, []byte(m.magic)) {
 			return fmt.Errorf("%w: it is %s: turn it into text, Markdown, HTML, JSON or CSV first", ErrUnsupported, m.name)

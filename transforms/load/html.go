@@ -135,11 +135,11 @@ func noise(n *html.Node, main bool) bool {
 	if n.Type != html.ElementNode {
 		return false
 	}
-	switch n.DataAtom {
-	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Nav, atom.Aside, atom.Form, atom.Iframe, atom.Svg, atom.Object, atom.Embed,
-		atom.Button, atom.Input, atom.Select, atom.Textarea, atom.Canvas, atom.Dialog, atom.Head:
+	switch n.Data {
+	case "script", "style", "noscript", "template", "nav", "aside", "form", "iframe", "svg", "object", "embed",
+		"button", "input", "select", "textarea", "canvas", "dialog", "head":
 		return true
-	case atom.Header, atom.Footer:
+	case "header", "footer":
 		return !main
 	}
 	switch attr(n, "role") {

@@ -22,35 +22,75 @@ func TestLoad(t *testing.T) {
 		o    Options
 		want Document
 	}{
-		"text": {Input{Name: "a/my_notes.txt", MediaType: "text/plain", Data: []byte("x")}, Options{},
-			Document{Text: "x", Title: "my notes", Format: Text, MediaType: "text/plain"}},
-		"markdown by name": {Input{Name: "a.md", MediaType: "text/plain; charset=utf-8", Data: []byte("para\n\nSetext *title*\n===\n")}, Options{},
-			Document{Text: "para\n\nSetext *title*\n===\n", Title: "Setext title", Format: Markdown, MediaType: "text/plain"}},
-		"front matter": {Input{MediaType: "text/markdown", Data: []byte("---\ntitle: The title\nn: 1.5\nd: 2026-01-31T10:00:00Z\nl: [1, {a: b}]\n---\n# Other\n")}, Options{},
-			Document{Text: "# Other\n", Title: "The title", Format: Markdown, MediaType: "text/markdown",
-				Metadata: map[string]any{"title": "The title", "n": 1.5, "d": "2026-01-31T10:00:00Z", "l": []any{1, map[string]any{"a": "b"}}}}},
-		"no front matter": {Input{MediaType: "text/markdown", Data: []byte("---\n\n# T\n")}, Options{},
-			Document{Text: "---\n\n# T\n", Title: "T", Format: Markdown, MediaType: "text/markdown"}},
-		"page": {Input{Name: "x.bin", Data: []byte(`<!DOCTYPE html><html lang="en"><head><title> A
+		"text": {
+			Input{Name: "a/my_notes.txt", MediaType: "text/plain", Data: []byte("x")},
+			Options{},
+			Document{Text: "x", Title: "my notes", Format: Text, MediaType: "text/plain"},
+		},
+		"markdown by name": {
+			Input{Name: "a.md", MediaType: "text/plain; charset=utf-8", Data: []byte("para\n\nSetext *title*\n===\n")},
+			Options{},
+			Document{Text: "para\n\nSetext *title*\n===\n", Title: "Setext title", Format: Markdown, MediaType: "text/plain"},
+		},
+		"front matter": {
+			Input{MediaType: "text/markdown", Data: []byte("---\ntitle: The title\nn: 1.5\nd: 2026-01-31T10:00:00Z\nl: [1, {a: b}]\n---\n# Other\n")},
+			Options{},
+			Document{
+				Text: "# Other\n", Title: "The title", Format: Markdown, MediaType: "text/markdown",
+				Metadata: map[string]any{"title": "The title", "n": 1.5, "d": "2026-01-31T10:00:00Z", "l": []any{1, map[string]any{"a": "b"}}},
+			},
+		},
+		"no front matter": {
+			Input{MediaType: "text/markdown", Data: []byte("---\n\n# T\n")},
+			Options{},
+			Document{Text: "---\n\n# T\n", Title: "T", Format: Markdown, MediaType: "text/markdown"},
+		},
+		"page": {
+			Input{Name: "x.bin", Data: []byte(`<!DOCTYPE html><html lang="en"><head><title> A
  page </title><meta name="description" content="about"><style>p{}</style></head><body><header>site</header><nav>menu</nav>
 <article><header><h1>Head</h1></header><p>Text <a href="/x">link</a>.</p><pre><code class="language-go">x := 1</code></pre><table><tr><th>a</th></tr><tr><td>1</td></tr></table></article>
-<div hidden>secret</div><script>alert(1)</script><footer>imprint</footer></body></html>`)}, Options{},
-			Document{Text: "# Head\n\nText [link](/x).\n\n```go\nx := 1\n```\n\n| a |\n|---|\n| 1 |", Title: "A page", Format: HTML, MediaType: "text/html",
-				Metadata: map[string]any{"language": "en", "description": "about"}}},
-		"articles": {Input{MediaType: "text/html", Data: []byte(`<article><h1>One</h1></article><article><p>Two</p></article><p hidden>no</p>`)}, Options{},
-			Document{Text: "# One\n\nTwo", Title: "One", Format: HTML, MediaType: "text/html"}},
-		"CSV": {Input{Name: "a.csv", MediaType: "text/csv", Data: []byte("name;city;\nAda;\"Lon\ndon\";\n;;\nBo;;;extra\n")}, Options{},
-			Document{Text: "name: Ada\ncity: Lon don\n\nname: Bo\ncolumn 4: extra\n", Title: "a", Format: CSV, MediaType: "text/csv"}},
-		"TSV": {Input{Name: "a.tsv", Data: []byte("a\tb\n1,5\t2\n")}, Options{},
-			Document{Text: "a: 1,5\nb: 2\n", Title: "a", Format: CSV, MediaType: "text/csv"}},
-		"JSON": {Input{MediaType: "application/json", Data: []byte(`[{"name":"N","tags":["x","y"],"deep":{"list":[{"k":1.50}]},"no":null},{"b":true}]`)}, Options{},
-			Document{Text: "deep.list[0].k: 1.50\nname: N\ntags: x, y\n\nb: true\n", Format: JSON, MediaType: "application/json"}},
-		"JSON lines": {Input{Name: "x.json", Data: []byte("{\"a\":1}\n{\"a\":2}\n")}, Options{},
-			Document{Text: "a: 1\n\na: 2\n", Title: "x", Format: JSON, MediaType: "application/json"}},
-		"JSON field": {Input{MediaType: "application/json", Data: []byte(`{"t":"T","body":{"list":["", "the text"]}}`)}, Options{TextField: "body.list.1", Title: "t"},
-			Document{Text: "the text", Title: "T", Format: JSON, MediaType: "application/json"}},
-		"format named": {Input{MediaType: "application/json", Data: []byte("# T")}, Options{Format: Markdown},
-			Document{Text: "# T", Title: "T", Format: Markdown, MediaType: "application/json"}},
+<div hidden>secret</div><script>alert(1)</script><footer>imprint</footer></body></html>`)},
+			Options{},
+			Document{
+				Text: "# Head\n\nText [link](/x).\n\n```go\nx := 1\n```\n\n| a |\n|---|\n| 1 |", Title: "A page", Format: HTML, MediaType: "text/html",
+				Metadata: map[string]any{"language": "en", "description": "about"},
+			},
+		},
+		"articles": {
+			Input{MediaType: "text/html", Data: []byte(`<article><h1>One</h1></article><article><p>Two</p></article><p hidden>no</p>`)},
+			Options{},
+			Document{Text: "# One\n\nTwo", Title: "One", Format: HTML, MediaType: "text/html"},
+		},
+		"CSV": {
+			Input{Name: "a.csv", MediaType: "text/csv", Data: []byte("name;city;\nAda;\"Lon\ndon\";\n;;\nBo;;;extra\n")},
+			Options{},
+			Document{Text: "name: Ada\ncity: Lon don\n\nname: Bo\ncolumn 4: extra\n", Title: "a", Format: CSV, MediaType: "text/csv"},
+		},
+		"TSV": {
+			Input{Name: "a.tsv", Data: []byte("a\tb\n1,5\t2\n")},
+			Options{},
+			Document{Text: "a: 1,5\nb: 2\n", Title: "a", Format: CSV, MediaType: "text/csv"},
+		},
+		"JSON": {
+			Input{MediaType: "application/json", Data: []byte(`[{"name":"N","tags":["x","y"],"deep":{"list":[{"k":1.50}]},"no":null},{"b":true}]`)},
+			Options{},
+			Document{Text: "deep.list[0].k: 1.50\nname: N\ntags: x, y\n\nb: true\n", Format: JSON, MediaType: "application/json"},
+		},
+		"JSON lines": {
+			Input{Name: "x.json", Data: []byte("{\"a\":1}\n{\"a\":2}\n")},
+			Options{},
+			Document{Text: "a: 1\n\na: 2\n", Title: "x", Format: JSON, MediaType: "application/json"},
+		},
+		"JSON field": {
+			Input{MediaType: "application/json", Data: []byte(`{"t":"T","body":{"list":["", "the text"]}}`)},
+			Options{TextField: "body.list.1", Title: "t"},
+			Document{Text: "the text", Title: "T", Format: JSON, MediaType: "application/json"},
+		},
+		"format named": {
+			Input{MediaType: "application/json", Data: []byte("# T")},
+			Options{Format: Markdown},
+			Document{Text: "# T", Title: "T", Format: Markdown, MediaType: "application/json"},
+		},
 		"nothing": {Input{Name: "e.json", Data: []byte{}}, Options{}, Document{Title: "e", Format: JSON, MediaType: "application/json"}},
 		"YAML":    {Input{Name: "x.yaml", MediaType: "application/yaml", Data: []byte("a: 1")}, Options{}, Document{Text: "a: 1", Title: "x", Format: Text, MediaType: "application/yaml"}},
 	} {

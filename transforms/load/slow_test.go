@@ -25,7 +25,7 @@ func TestHostileTime(t *testing.T) {
 		d, err := Load(in, Options{})
 		took := time.Since(begin)
 		t.Logf("%s: %s, %d bytes, %v", name, took, len(d.Text), err)
-		if took > 10*time.Second {
+		if took > time.Minute {
 			t.Errorf("%s took %s", name, took)
 		}
 	}

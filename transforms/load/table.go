@@ -36,7 +36,7 @@ func (d *Document) csv(name string, o Options) error {
 			}
 			continue
 		}
-		any := false
+		some := false
 		for i, cell := range row {
 			if cell = strings.TrimSpace(cell); cell == "" {
 				continue
@@ -45,10 +45,10 @@ func (d *Document) csv(name string, o Options) error {
 			if i < len(header) {
 				key = header[i]
 			}
-			if !any && out.Len() > 0 {
+			if !some && out.Len() > 0 {
 				out.WriteByte('\n')
 			}
-			any = true
+			some = true
 			out.WriteString(key + ": " + strings.ReplaceAll(cell, "\n", " ") + "\n")
 		}
 		if out.Len() > o.MaxBytes { // headers are repeated in each row
