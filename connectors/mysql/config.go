@@ -80,8 +80,15 @@ func topicPart(name string) string {
 	}, name)
 }
 
-// systemDatabases are the server's own; their changes are never captured.
-var systemDatabases = map[string]bool{"mysql": true, "information_schema": true, "performance_schema": true, "sys": true}
+// systemDatabase reports whether a database is the server's own; changes of such
+// are never captured.
+func systemDatabase(name string) bool {
+	switch strings.ToLower(name) {
+	case "mysql", "information_schema", "performance_schema", "sys":
+		return true
+	}
+	return false
+}
 
 // filter says which tables are captured. It is safe for concurrent use.
 type filter struct {
@@ -120,7 +127,7 @@ func (f *filter) captures(db, table string) bool {
 			clear(f.known)
 		}
 		full := db + "." + table
-		yes = !systemDatabases[strings.ToLower(db)] &&
+		yes = !systemDatabase(db) &&
 			(len(f.databases) == 0 || anyMatch(f.databases, db)) &&
 			(len(f.include) == 0 || anyMatch(f.include, full)) && !anyMatch(f.exclude, full)
 		f.known[name] = yes

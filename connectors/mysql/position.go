@@ -116,7 +116,7 @@ func (p *position) held(table, number string) bool {
 			from = v
 		}
 	}
-	return p.place.before(from.place)
+	return p.before(from.place)
 }
 
 // passed forgets the views that the stream has passed.
@@ -125,7 +125,7 @@ func (p *position) passed() {
 		return
 	}
 	for i := range p.Snapshot.Views {
-		if p.place.before(p.Snapshot.Views[i].place) {
+		if p.before(p.Snapshot.Views[i].place) {
 			return
 		}
 	}

@@ -69,7 +69,6 @@ type column struct {
 	values   []string // of enum and set
 	width    int      // of BINARY in bytes (0 = not padded), of BIT in bits
 	decimals int      // of times: digits of a second's fraction
-	virtual  bool     // computed when read
 }
 
 func (c *column) named(name string) {
@@ -77,18 +76,50 @@ func (c *column) named(name string) {
 	c.label = append(event.AppendQuoted(nil, name), ':')
 }
 
-// kinds are the types that information_schema names, but for bigint, char and
-// varchar, which depend on more.
-var kinds = map[string]kind{
-	"tinyint": kindInt, "smallint": kindInt, "mediumint": kindInt, "int": kindInt, "bigint": kindInt,
-	"float": kindFloat, "double": kindDouble, "decimal": kindDecimal,
-	"date": kindDate, "datetime": kindDatetime, "timestamp": kindTimestamp, "time": kindTime, "year": kindYear,
-	"bit": kindBit, "enum": kindEnum, "set": kindSet,
-	"char": kindText, "varchar": kindText, "tinytext": kindText, "text": kindText, "mediumtext": kindText, "longtext": kindText,
-	"binary": kindBinary, "varbinary": kindBinary, "tinyblob": kindBinary, "blob": kindBinary, "mediumblob": kindBinary, "longblob": kindBinary,
-	"json": kindJSON, "vector": kindVector, "uuid": kindUUID, "inet4": kindInet, "inet6": kindInet,
-	"geometry": kindGeometry, "point": kindGeometry, "linestring": kindGeometry, "polygon": kindGeometry, "multipoint": kindGeometry,
-	"multilinestring": kindGeometry, "multipolygon": kindGeometry, "geometrycollection": kindGeometry, "geomcollection": kindGeometry,
+// kindOf is how values of a type that information_schema names are written;
+// an unsigned bigint's are text besides.
+func kindOf(dataType string) kind {
+	switch dataType {
+	case "tinyint", "smallint", "mediumint", "int", "bigint":
+		return kindInt
+	case "float":
+		return kindFloat
+	case "double":
+		return kindDouble
+	case "decimal":
+		return kindDecimal
+	case "date":
+		return kindDate
+	case "datetime":
+		return kindDatetime
+	case "timestamp":
+		return kindTimestamp
+	case "time":
+		return kindTime
+	case "year":
+		return kindYear
+	case "bit":
+		return kindBit
+	case "enum":
+		return kindEnum
+	case "set":
+		return kindSet
+	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
+		return kindText
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return kindBinary
+	case "json":
+		return kindJSON
+	case "vector":
+		return kindVector
+	case "uuid":
+		return kindUUID
+	case "inet4", "inet6":
+		return kindInet
+	case "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection":
+		return kindGeometry
+	}
+	return kindUnknown
 }
 
 // tables lists the captured tables, by name.
@@ -113,16 +144,16 @@ func (s *server) tables(ctx context.Context, f *filter) ([]*table, error) {
 // there has no columns then.
 func (s *server) load(ctx context.Context, t *table) error {
 	t.columns, t.key = nil, nil
-	err := s.each(ctx, `SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, CHARACTER_OCTET_LENGTH, NUMERIC_PRECISION, DATETIME_PRECISION, EXTRA
+	err := s.each(ctx, `SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, CHARACTER_OCTET_LENGTH, NUMERIC_PRECISION, DATETIME_PRECISION
 		FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY ORDINAL_POSITION`, []any{t.db, t.name},
 		func(scan func(...any) error) error {
-			var name, dataType, columnType, extra string
+			var name, dataType, columnType string
 			var charset sql.NullString
 			var octets, precision, fraction sql.NullInt64
-			if err := scan(&name, &dataType, &columnType, &charset, &octets, &precision, &fraction, &extra); err != nil {
+			if err := scan(&name, &dataType, &columnType, &charset, &octets, &precision, &fraction); err != nil {
 				return err
 			}
-			c := column{dataType: dataType, kind: kinds[dataType], unsigned: strings.Contains(columnType, "unsigned"), decimals: int(fraction.Int64), virtual: strings.Contains(extra, "VIRTUAL GENERATED")}
+			c := column{dataType: dataType, kind: kindOf(dataType), unsigned: strings.Contains(columnType, "unsigned"), decimals: int(fraction.Int64)}
 			c.named(name)
 			switch {
 			case strings.Contains(columnType, " COMPRESSED"): // MariaDB's; the binlog has another form

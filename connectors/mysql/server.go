@@ -226,8 +226,8 @@ type querier interface {
 func (s *server) current(ctx context.Context, q querier) (place, error) {
 	var last error
 	for _, query := range []string{"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"} { // the second since MySQL 8.4
-		p, err := place{}, error(nil)
-		if p, err = status(ctx, q, query); err == nil {
+		p, err := status(ctx, q, query)
+		if err == nil {
 			return p, nil
 		}
 		var refused *driver.MySQLError

@@ -31,10 +31,10 @@ type batch struct {
 	limit  int // in events
 }
 
-// add lets make append events.
-func (b *batch) add(make func([]connectors.Out) []connectors.Out) {
+// add lets fill append events.
+func (b *batch) add(fill func([]connectors.Out) []connectors.Out) {
 	n := len(b.events)
-	b.events = make(b.events)
+	b.events = fill(b.events)
 	for i := n; i < len(b.events); i++ {
 		e := &b.events[i].Event
 		b.bytes += len(e.Data) + len(e.Key) + len(e.ID) + 200
@@ -129,7 +129,7 @@ func (s *source) replicaID(ctx context.Context, env *connectors.Env) (uint32, er
 
 // checkPlace checks that the server still has the binlog where the stream goes on.
 func (s *source) checkPlace(ctx context.Context) error {
-	gone := ""
+	var gone string
 	if s.at.Server != "" && s.at.Server != s.server.identity {
 		gone = fmt.Sprintf("the stored position %s:%d is of server %s, but %s is server %s, whose binlog has other files", s.at.File, s.at.Pos, s.at.Server, s.server.addr, s.server.identity)
 	} else {

@@ -197,10 +197,10 @@ func (s *stream) handle(ctx context.Context, e *replication.BinlogEvent) error {
 	case *replication.XIDEvent:
 		return s.end()
 	case *replication.GenericEvent:
-		switch h.EventType {
-		case replication.INCIDENT_EVENT:
+		if h.EventType == replication.INCIDENT_EVENT {
 			return errors.New("the server says that changes are missing here (an INCIDENT event): delete the connector's offsets for a new snapshot")
-		case replication.XA_PREPARE_LOG_EVENT:
+		}
+		if h.EventType == replication.XA_PREPARE_LOG_EVENT {
 			return s.end()
 		}
 	}

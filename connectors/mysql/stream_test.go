@@ -365,4 +365,33 @@ func TestStop(t *testing.T) {
 		t.Errorf("the read took %s", took)
 	}
 	r.close()
+
+	// A server that does not answer must not hold up anything.
+	r.config["connect.timeout"] = "2s"
+	for _, mode := range []string{"initial", "no_data"} {
+		r.positions, r.config["snapshot.mode"] = nil, mode
+		r.open()
+		if err := r.step(); err != nil {
+			t.Fatal(err)
+		}
+		s.Freeze()
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		for err := error(nil); err == nil; {
+			_, err = r.src.Read(ctx)
+		}
+		cancel()
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("the read took %s", took)
+		}
+		r.close() // says itself when it takes long
+		begin = time.Now()
+		if _, err := r.tryOpen(); err == nil || !strings.Contains(err.Error(), "no connection to 127.0.0.1:") {
+			t.Errorf("a frozen server: %v", err)
+		}
+		if took := time.Since(begin); took > 4*time.Second {
+			t.Errorf("the open took %s", took)
+		}
+		s.Thaw()
+	}
 }

@@ -189,11 +189,7 @@ func fits(now *table, m *replication.TableMapEvent) error {
 
 // textual reports whether the binlog shows the column like text.
 func (c *column) textual() bool {
-	switch c.kind {
-	case kindText, kindBinary, kindJSON, kindVector, kindUUID, kindInet:
-		return true
-	}
-	return false
+	return c.kind == kindText || c.kind == kindBinary || c.kind == kindJSON || c.kind == kindVector || c.kind == kindUUID || c.kind == kindInet
 }
 
 // decodable reports whether all columns of a table are of known types; the sizes of

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -130,14 +131,11 @@ var typeCases = []struct{ typ, value, want string }{
 }
 
 func manySet() string {
-	s := "SET("
-	for i := range 64 {
-		if i > 0 {
-			s += ","
-		}
-		s += "'m" + strconv.Itoa(i+1) + "'"
+	values := make([]string, 64)
+	for i := range values {
+		values[i] = "'m" + strconv.Itoa(i+1) + "'"
 	}
-	return s + ")"
+	return "SET(" + strings.Join(values, ",") + ")"
 }
 
 // TestTypes fills a table with a row before the snapshot and one after it: they
@@ -148,18 +146,18 @@ func TestTypes(t *testing.T) {
 		t.Run(metadata, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, "--binlog-row-metadata="+metadata)
-			create, names, values := "CREATE TABLE shop.`all types` (id INT PRIMARY KEY", "id", ""
+			columns, names, values := []string{"id INT PRIMARY KEY"}, []string{"id"}, []string{""}
 			for i, c := range typeCases {
-				create += ", `c " + strconv.Itoa(i) + "` " + c.typ
+				name := "`c " + strconv.Itoa(i) + "`"
+				columns = append(columns, name+" "+c.typ)
 				if c.value != "" {
-					names += ", `c " + strconv.Itoa(i) + "`"
-					values += ", " + c.value
+					names, values = append(names, name), append(values, c.value)
 				}
 			}
 			insert := func(id string) string {
-				return "SET SESSION sql_mode = ''; SET NAMES utf8mb4; INSERT INTO shop.`all types` (" + names + ") VALUES (" + id + values + ")"
+				return "SET SESSION sql_mode = ''; SET NAMES utf8mb4; INSERT INTO shop.`all types` (" + strings.Join(names, ", ") + ") VALUES (" + id + strings.Join(values, ", ") + ")"
 			}
-			s.Exec(create+") ENGINE=InnoDB CHARACTER SET utf8mb4", insert("1"))
+			s.Exec("CREATE TABLE shop.`all types` ("+strings.Join(columns, ", ")+") ENGINE=InnoDB CHARACTER SET utf8mb4", insert("1"))
 			r := read(t, s, nil)
 			r.open()
 			r.until(1)

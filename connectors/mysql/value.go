@@ -42,39 +42,41 @@ func (c *column) append(dst []byte, v any, live bool) ([]byte, error) {
 		if n, ok := v.(int64); ok {
 			return c.appendListed(dst, uint64(n)) //nolint:gosec // a set's bits
 		}
+	case kindUnknown, kindDecimal, kindDate, kindDatetime, kindTimestamp, kindTime, kindText, kindBinary, kindJSON, kindGeometry, kindVector, kindUUID, kindInet:
 	}
 	raw, ok := bytesOf(v)
 	if !ok {
 		return dst, fmt.Errorf("column %s: a value of type %T", c.name, v)
 	}
-	switch c.kind {
-	case kindDecimal:
+	return c.appendBytes(dst, raw, live)
+}
+
+// appendBytes writes a value that came as bytes.
+func (c *column) appendBytes(dst, raw []byte, live bool) ([]byte, error) {
+	switch k := c.kind; {
+	case k == kindDecimal, !live && (k == kindUUID || k == kindInet):
 		return event.AppendQuoted(dst, string(raw)), nil
-	case kindDate, kindDatetime, kindTimestamp, kindTime:
+	case k == kindUUID || k == kindInet:
+		return c.appendAddress(dst, raw)
+	case k == kindDate || k == kindDatetime || k == kindTimestamp || k == kindTime:
 		return c.appendTime(dst, string(raw)), nil
-	case kindText, kindEnum, kindSet:
+	case k == kindText || k == kindEnum || k == kindSet:
 		text, err := c.charset.text(raw)
 		if err != nil {
 			return dst, fmt.Errorf("column %s: %w", c.name, err)
 		}
 		return event.AppendQuoted(dst, string(text)), nil
-	case kindBinary:
+	case k == kindBinary:
 		return appendBase64(dst, raw, c.width), nil
-	case kindJSON:
+	case k == kindJSON:
 		return c.appendJSON(dst, raw)
-	case kindGeometry:
-		if len(raw) < 4 {
-			return append(dst, "null"...), nil
-		}
+	case k == kindGeometry && len(raw) >= 4:
 		dst = strconv.AppendUint(append(dst, `{"srid":`...), uint64(binary.LittleEndian.Uint32(raw)), 10)
 		return append(appendBase64(append(dst, `,"wkb":`...), raw[4:], 0), '}'), nil
-	case kindVector:
+	case k == kindGeometry:
+		return append(dst, "null"...), nil
+	case k == kindVector:
 		return appendVector(dst, raw), nil
-	case kindUUID, kindInet:
-		if live {
-			return c.appendAddress(dst, raw)
-		}
-		return event.AppendQuoted(dst, string(raw)), nil
 	}
 	return dst, fmt.Errorf("column %s: its type is not supported", c.name)
 }
@@ -238,13 +240,13 @@ func (c *column) appendJSON(dst, raw []byte) ([]byte, error) {
 	if len(text) == 0 {
 		return append(dst, "null"...), nil
 	}
-	if event.CheckJSON(text) != nil {
-		return event.AppendQuoted(dst, string(text)), nil
+	if event.CheckJSON(text) == nil {
+		return compactJSON(dst, text), nil
 	}
-	return compactJSON(dst, text)
+	return event.AppendQuoted(dst, string(text)), nil
 }
 
-func compactJSON(dst, text []byte) ([]byte, error) {
+func compactJSON(dst, text []byte) []byte {
 	inString := false
 	for i := 0; i < len(text); i++ {
 		b := text[i]
@@ -260,7 +262,7 @@ func compactJSON(dst, text []byte) ([]byte, error) {
 		}
 		dst = append(dst, b)
 	}
-	return dst, nil
+	return dst
 }
 
 func appendVector(dst, raw []byte) []byte {

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -38,35 +39,35 @@ type Server struct {
 	// DB is open as an administrator.
 	DB *sql.DB
 
-	t    testing.TB
+	tb   testing.TB
 	dir  string
 	args []string
 	cmd  *exec.Cmd
-	done chan error
+	done chan string // how the process ended
 }
 
 // Start runs a server until the test ends; args are added to its command line.
-func Start(t testing.TB, args ...string) *Server {
-	t.Helper()
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
 	for _, name := range []string{"mariadbd", "mariadb-install-db"} {
 		if _, err := exec.LookPath(name); err != nil {
 			if reason := os.Getenv(Skip); reason != "" {
-				t.Skipf("%s is not here, and %s says: %s", name, Skip, reason)
+				tb.Skipf("%s is not here, and %s says: %s", name, Skip, reason)
 			}
-			t.Fatalf("%s is not here: install Debian's mariadb-server, or set %s to the reason why not", name, Skip)
+			tb.Fatalf("%s is not here: install Debian's mariadb-server, or set %s to the reason why not", name, Skip)
 		}
 	}
-	s := &Server{t: t, dir: t.TempDir(), args: args}
-	install := exec.CommandContext(t.Context(), "mariadb-install-db", append([]string{
+	s := &Server{tb: tb, dir: tb.TempDir(), args: args}
+	install := exec.CommandContext(tb.Context(), "mariadb-install-db", append([]string{
 		"--no-defaults", "--datadir=" + s.data(), "--auth-root-authentication-method=normal", "--skip-test-db",
 		"--innodb-log-file-size=16M",
 	}, asRoot()...)...)
 	install.Env = append(os.Environ(), "TMPDIR="+s.dir) // servers that share one disturb each other
 	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
+		tb.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}
 	s.Restart()
-	t.Cleanup(s.stop)
+	tb.Cleanup(s.stop)
 	s.Exec(
 		"CREATE USER "+User+"@'127.0.0.1' IDENTIFIED BY '"+Password+"'",
 		"GRANT SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+User+"@'127.0.0.1'",
@@ -85,13 +86,13 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // Restart starts the server after Stop or Kill, on the same port where it had one.
 func (s *Server) Restart() {
-	s.t.Helper()
+	s.tb.Helper()
 	if s.Port == 0 {
-		s.Port = freePort(s.t)
+		s.Port = freePort(s.tb)
 	}
 	out, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		s.t.Fatal(err)
+		s.tb.Fatal(err)
 	}
 	defer func() { _ = out.Close() }() // the server has its own
 	args := append([]string{
@@ -103,24 +104,27 @@ func (s *Server) Restart() {
 	s.cmd = exec.Command("mariadbd", args...) //nolint:gosec,noctx // ended by stop
 	s.cmd.Stdout, s.cmd.Stderr = out, out
 	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
+		s.tb.Fatal(err)
 	}
-	s.done = make(chan error, 1)
-	go func(cmd *exec.Cmd, done chan error) { done <- cmd.Wait() }(s.cmd, s.done)
+	s.done = make(chan string, 1)
+	go func(cmd *exec.Cmd, done chan string) {
+		_ = cmd.Wait() // the state says all
+		done <- cmd.ProcessState.String()
+	}(s.cmd, s.done)
 	s.await()
 }
 
 // await opens the database as soon as it answers.
 func (s *Server) await() {
-	s.t.Helper()
+	s.tb.Helper()
 	cfg := driver.NewConfig()
 	cfg.Net, cfg.Addr, cfg.User, cfg.Collation, cfg.MultiStatements, cfg.Logger = "unix", filepath.Join(s.dir, "s"), "root", "utf8mb4_general_ci", true, &driver.NopLogger{}
 	connector, err := driver.NewConnector(cfg)
 	if err != nil {
-		s.t.Fatal(err)
+		s.tb.Fatal(err)
 	}
 	s.DB = sql.OpenDB(connector)
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.tb.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -132,19 +136,19 @@ func (s *Server) await() {
 		case <-tick.C:
 		case exit := <-s.done:
 			s.cmd = nil
-			s.t.Fatalf("mariadbd ended: %v\n%s", exit, s.Log())
+			s.tb.Fatalf("mariadbd ended: %s\n%s", exit, s.Log())
 		case <-ctx.Done():
-			s.t.Fatalf("mariadbd does not answer: %v\n%s", err, s.Log())
+			s.tb.Fatalf("mariadbd does not answer: %v\n%s", err, s.Log())
 		}
 	}
 }
 
 // freePort returns a port that nobody listens on.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port
@@ -152,10 +156,10 @@ func freePort(t testing.TB) int {
 
 // Exec runs statements as an administrator.
 func (s *Server) Exec(queries ...string) {
-	s.t.Helper()
+	s.tb.Helper()
 	for _, q := range queries {
-		if _, err := s.DB.ExecContext(s.t.Context(), q); err != nil {
-			s.t.Fatalf("%.200s: %v", q, err)
+		if _, err := s.DB.ExecContext(s.tb.Context(), q); err != nil {
+			s.tb.Fatalf("%.200s: %v", q, err)
 		}
 	}
 }
@@ -166,18 +170,32 @@ func (s *Server) Stop() { s.end(syscall.SIGTERM) }
 // Kill ends the server at once.
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 
+// Freeze stops the server from answering until Thaw; the system still takes its
+// connections.
+func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Thaw undoes Freeze.
+func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig os.Signal) {
+	s.tb.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.tb.Errorf("%s: %v", sig, err)
+	}
+}
+
 func (s *Server) end(sig os.Signal) {
-	s.t.Helper()
+	s.tb.Helper()
 	if s.cmd == nil {
 		return
 	}
 	if err := errors.Join(s.DB.Close(), s.cmd.Process.Signal(sig)); err != nil {
-		s.t.Errorf("stop: %v", err)
+		s.tb.Errorf("stop: %v", err)
 	}
 	select {
 	case <-s.done:
 	case <-time.After(patience):
-		s.t.Errorf("mariadbd does not stop\n%s", s.Log())
+		s.tb.Errorf("mariadbd does not stop\n%s", s.Log())
 		_ = s.cmd.Process.Kill() // the test has failed
 		<-s.done
 	}
@@ -185,8 +203,8 @@ func (s *Server) end(sig os.Signal) {
 }
 
 func (s *Server) stop() {
-	if s.t.Failed() {
-		s.t.Logf("mariadbd's log ends:\n%s", s.Log())
+	if s.tb.Failed() {
+		s.tb.Logf("mariadbd's log ends:\n%s", s.Log())
 	}
 	s.Kill()
 }
@@ -205,9 +223,7 @@ func (s *Server) Config(more map[string]any) map[string]any {
 	c := map[string]any{
 		"database.hostname": "127.0.0.1", "database.port": s.Port, "database.user": User, "database.password": Password, "topic.prefix": "shop",
 	}
-	for k, v := range more {
-		c[k] = v
-	}
+	maps.Copy(c, more)
 	return c
 }
 
