@@ -67,6 +67,7 @@ func (d *double) hold() map[document]string {
 
 // ids lists the field id of the documents, in the order in which they came.
 func (d *double) ids(t *testing.T) []string {
+	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var docs []*doc

@@ -32,18 +32,21 @@ func TestRandomFaults(t *testing.T) {
 	}
 	for end, run := time.Now().Add(length), 0; run < 2 || time.Now().Before(end); run++ {
 		seed := rand.Uint64()
-		if !t.Run(fmt.Sprintf("versions %t seed %d", run%2 == 0, seed), func(t *testing.T) { randomFaults(t, rand.New(rand.NewPCG(seed, 0)), run%2 == 0) }) {
+		if !t.Run(fmt.Sprintf("versions %t seed %d", run%2 == 0, seed), func(t *testing.T) {
+			randomFaults(newDouble(t), rand.New(rand.NewPCG(seed, 0)), run%2 == 0)
+		}) {
 			return
 		}
 	}
 }
 
-func randomFaults(t *testing.T, r *rand.Rand, versions bool) {
-	d := newDouble(t)
-	chance := func(one int) bool { return r.IntN(one) == 0 } // used by the double too, which answers one request at a time
+func randomFaults(d *double, r *rand.Rand, versions bool) {
+	t := d.t
+	fate := rand.New(rand.NewPCG(r.Uint64(), 0)) // the double's, under its lock
+	chance := func(one int) bool { return fate.IntN(one) == 0 }
 	d.item = func(document) (int, string) {
 		if chance(10) {
-			return []int{429, 503}[r.IntN(2)], "unavailable"
+			return []int{429, 503}[fate.IntN(2)], "unavailable"
 		}
 		return 0, ""
 	}
@@ -63,7 +66,7 @@ func randomFaults(t *testing.T, r *rand.Rand, versions bool) {
 	queue := make([]event.Record, 60)
 	for i := range queue {
 		key, data := fmt.Sprint("k", r.IntN(6)), fmt.Sprintf(`{"n":%d}`, i)
-		if chance(4) {
+		if r.IntN(4) == 0 {
 			data = ""
 			delete(want, document{"orders", key})
 		} else {
@@ -92,7 +95,7 @@ func randomFaults(t *testing.T, r *rand.Rand, versions bool) {
 			err = s.Write(t.Context(), batch)
 		}
 		switch {
-		case err != nil || chance(10): // opened again at the checkpoint, or an earlier one
+		case err != nil || r.IntN(10) == 0: // opened again at the checkpoint, or an earlier one
 			next = max(0, next-r.IntN(4))
 		default:
 			next = end

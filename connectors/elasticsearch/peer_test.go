@@ -59,7 +59,10 @@ func TestPeerOpenSearch(t *testing.T) {
 			Plugin: elasticsearch.Plugin(),
 			Target: func(*testing.T) (map[string]any, func(*testing.T) []string) {
 				index := fmt.Sprintf("conformance-%d", n.Add(1))
-				read := func(t *testing.T) []string { return rowsOf(t, search(t, url, index)) }
+				read := func(t *testing.T) []string {
+					t.Helper()
+					return rowsOf(t, search(t, url, index))
+				}
 				return map[string]any{"connection.url": url, "index": index, "key.ignore": true, "behavior.on.null.values": "ignore"}, read
 			},
 			Bad: func(r *event.Record) { r.Data = []byte(`{"id":"x","n":"no number"}`) },
@@ -143,6 +146,7 @@ func search(t *testing.T, url, index string) map[document]string {
 // rowsOf lists the ids of rows, queue by queue in their order: a search has none
 // of its own.
 func rowsOf(t *testing.T, held map[document]string) []string {
+	t.Helper()
 	var ids []string
 	for _, source := range held {
 		ids = append(ids, idOf(t, []byte(source)))

@@ -26,6 +26,7 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := connectorstest.SinkCase{Plugin: elasticsearch.Plugin(), Target: func(t *testing.T) (map[string]any, func(*testing.T) []string) {
+				t.Helper()
 				d := newDouble(t)
 				config := map[string]any{
 					"connection.url": d.server.URL, "key.ignore": true, "behavior.on.null.values": "ignore", // every event a document
@@ -84,6 +85,7 @@ func TestDocuments(t *testing.T) {
 
 // documents are what a server holds after writes, whichever server it is.
 func documents(t *testing.T, url string, hold func() map[document]string) {
+	t.Helper()
 	s := sinkTo(t, url, nil)
 	long := strings.Repeat("k", 513)
 	batch := []event.Record{
@@ -367,7 +369,7 @@ func TestConfig(t *testing.T) {
 		{"index", "log-${topic}", ""},
 	} {
 		err := elasticsearch.Plugin().Sink.Check(map[string]any{"connection.url": "https://a:1,https://b:1", tc.key: tc.value})
-		if got := fmt.Sprint(err); got != tc.want && !(err == nil && tc.want == "") {
+		if got := fmt.Sprint(err); got != tc.want && (err != nil || tc.want != "") {
 			t.Errorf("%s=%v: %s", tc.key, tc.value, got)
 		}
 	}

@@ -80,7 +80,7 @@ func (l *csvRecords) Resume(begin func() (io.ReadCloser, error)) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }() // it is only read
 	var buf []byte
 	for size := 64 << 10; ; size *= 2 {
 		size = min(size, l.limit)

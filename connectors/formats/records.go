@@ -3,6 +3,7 @@ package formats
 import (
 	"bytes"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -70,7 +71,7 @@ func trimLine(line []byte, at int64) []byte {
 	if at == 0 {
 		line = bytes.TrimPrefix(line, []byte(mark))
 	}
-	return line[:len(line):len(line)]
+	return slices.Clip(line)
 }
 
 // jsonRecords are NDJSON.

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,7 +39,8 @@ func compress(t *testing.T, content string) string {
 }
 
 // changedInMidRead replaces an object while it is read.
-func changedInMidRead(t *testing.T, b *bucket) {
+func changedInMidRead(b *bucket) {
+	t := b.t
 	b.put("a.ndjson", numbered(50_000, `{"old":"%06d","pad":"`+strings.Repeat("x", 100)+`"}`+"\n"))
 	for _, reopen := range []bool{false, true} {
 		r := b.reader(nil)
@@ -60,7 +62,8 @@ func changedInMidRead(t *testing.T, b *bucket) {
 }
 
 // goneInMidRead deletes an object of which some lines are published.
-func goneInMidRead(t *testing.T, b *bucket) {
+func goneInMidRead(b *bucket) {
+	t := b.t
 	b.put("a.ndjson", numbered(50_000, `{"n":"%06d","pad":"`+strings.Repeat("x", 100)+`"}`+"\n"))
 	r := b.reader(nil)
 	if events, err := r.read(); err != nil || len(events) != 1000 {
@@ -74,7 +77,8 @@ func goneInMidRead(t *testing.T, b *bucket) {
 
 // reset is what deleting a connector's offsets does: all is read again, and what
 // went before it still is seen as deleted.
-func reset(t *testing.T, b *bucket) {
+func reset(b *bucket) {
+	t := b.t
 	b.put("a.md", "a")
 	b.put("b.md", "b")
 	r := b.reader(nil)
@@ -85,7 +89,8 @@ func reset(t *testing.T, b *bucket) {
 	check(t, short(r.all()), nil)
 }
 
-func gzipped(t *testing.T, b *bucket) {
+func gzipped(b *bucket) {
+	t := b.t
 	lines := numbered(3000, `{"n":%d}`+"\n")
 	whole := compress(t, lines)
 	b.put("a.ndjson", whole)                                    // whatever its name
@@ -131,7 +136,8 @@ func gzipped(t *testing.T, b *bucket) {
 }
 
 // csvRecords needs the header again wherever it goes on.
-func csvRecords(t *testing.T, b *bucket) {
+func csvRecords(b *bucket) {
+	t := b.t
 	b.put("a.csv", "x;y\n"+numbered(2500, "%d;\"a\nb\"\n"))
 	r := b.reader(map[string]any{"csv.delimiter": ";", "key": "x"})
 	var got []event.Event
@@ -150,14 +156,15 @@ func csvRecords(t *testing.T, b *bucket) {
 		t.Fatalf("%d records in %d answers", len(got), r.answers)
 	}
 	for i := range got {
-		if want := fmt.Sprintf(`{"x":"%d","y":"a\nb"}`, i); string(got[i].Data) != want || got[i].Key != fmt.Sprint(i) {
+		if want := fmt.Sprintf(`{"x":"%d","y":"a\nb"}`, i); string(got[i].Data) != want || got[i].Key != strconv.Itoa(i) {
 			t.Fatalf("record %d: %s", i, got[i].Data)
 		}
 	}
 }
 
 // bigObject is far larger than what is kept of it, and so is one of its lines.
-func bigObject(t *testing.T, b *bucket) {
+func bigObject(b *bucket) {
+	t := b.t
 	const size, long = 96 << 20, 40 << 20
 	line := `{"pad":"` + strings.Repeat("x", 1000) + `"}` + "\n"
 	body := io.MultiReader(
@@ -213,7 +220,8 @@ func (r *repeater) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func wrongConfig(t *testing.T, b *bucket) {
+func wrongConfig(b *bucket) {
+	t := b.t
 	b.put("a.md", "a")
 	for _, tc := range []struct {
 		key, value, want string
@@ -248,7 +256,9 @@ func wrongConfig(t *testing.T, b *bucket) {
 func (b *bucket) through(t *testing.T, change func(query url.Values, body []byte) (status int, changed []byte)) map[string]any {
 	t.Helper()
 	proxy := &httputil.ReverseProxy{
-		Director: func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", b.addr }, // the host header stays: it is signed
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", b.addr, r.In.Host // the host header stays: it is signed
+		},
 		ModifyResponse: func(resp *http.Response) error {
 			if resp.Request.URL.Query().Get("list-type") != "2" {
 				return nil
@@ -259,7 +269,7 @@ func (b *bucket) through(t *testing.T, change func(query url.Values, body []byte
 			}
 			resp.StatusCode, body = change(resp.Request.URL.Query(), body)
 			resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-			resp.Header.Set("Content-Length", fmt.Sprint(len(body)))
+			resp.Header.Set("Content-Length", strconv.Itoa(len(body)))
 			return nil
 		},
 	}
@@ -269,7 +279,8 @@ func (b *bucket) through(t *testing.T, change func(query url.Values, body []byte
 }
 
 // partOfAListing fails at its second page: nothing was deleted by that.
-func partOfAListing(t *testing.T, b *bucket) {
+func partOfAListing(b *bucket) {
+	t := b.t
 	for i := range 1200 {
 		b.put(fmt.Sprintf("k%04d", i), "x")
 	}
@@ -289,9 +300,10 @@ func partOfAListing(t *testing.T, b *bucket) {
 }
 
 // anotherOrder lists backwards, as a store may that keeps no order.
-func anotherOrder(t *testing.T, b *bucket) {
+func anotherOrder(b *bucket) {
+	t := b.t
 	for i := range 50 {
-		b.put(fmt.Sprintf("k%02d.md", i), fmt.Sprint(i))
+		b.put(fmt.Sprintf("k%02d.md", i), strconv.Itoa(i))
 	}
 	entry := regexp.MustCompile(`(?s)<Contents>.*?</Contents>`)
 	r := b.reader(b.through(t, func(_ url.Values, body []byte) (int, []byte) {
@@ -314,8 +326,8 @@ func anotherOrder(t *testing.T, b *bucket) {
 }
 
 // killedStore dies in mid-read and comes back.
-func killedStore(t *testing.T, s *server) {
-	b := s.bucket(t, "killed")
+func killedStore(s *server, b *bucket) {
+	t := b.t
 	const n = 60_000
 	b.put("a.ndjson", numbered(n, `{"n":"%06d","pad":"`+strings.Repeat("x", 300)+`"}`+"\n"))
 	r := b.reader(nil)

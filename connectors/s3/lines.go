@@ -102,7 +102,8 @@ func (s *source) readLines(ctx context.Context, o *object, b *batch) error {
 		if n == 0 {
 			return s.done(o, b)
 		}
-		e, bad := base, error(nil)
+		e := base
+		var bad error
 		if n > int64(len(line)) {
 			bad = fmt.Errorf("longer than max.line.bytes (%d)", int64(s.cfg.MaxLine))
 		} else {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"testing"
+	"strconv"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +16,8 @@ import (
 
 // random changes a bucket at random while a source that crashes at random reads
 // it. In the end the events tell the bucket.
-func random(t *testing.T, b *bucket) {
+func random(b *bucket) {
+	t := b.t
 	length := 5 * time.Second
 	if text := os.Getenv("MILLRACE_SOAK"); text != "" {
 		var err error
@@ -42,7 +43,7 @@ func random(t *testing.T, b *bucket) {
 		key := fmt.Sprintf("%c/%d.md", 'a'+rnd.IntN(4), rnd.IntN(30))
 		switch rnd.IntN(6) {
 		case 0, 1, 2:
-			bucket[key] = fmt.Sprint(rnd.Uint64())
+			bucket[key] = strconv.FormatUint(rnd.Uint64(), 36)
 			b.put(key, bucket[key])
 		case 3:
 			delete(bucket, key)

@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -50,7 +51,7 @@ type position struct {
 
 func open(_ context.Context, cfg config, env connectors.Env) (connectors.Source, error) {
 	if env.State == nil {
-		return nil, fmt.Errorf("s3: the source needs a state to remember objects in")
+		return nil, errors.New("s3: the source needs a state to remember objects in")
 	}
 	client, idle, err := connect(&cfg)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	bin := build(t)
 	shared := serve(t, bin)
-	for name, test := range map[string]func(*testing.T, *bucket){
+	for name, test := range map[string]func(*bucket){
 		"conformance":         conformance,
 		"pages":               pages,
 		"changes":             changes,
@@ -39,12 +40,16 @@ func TestStore(t *testing.T) {
 		"another-order":       anotherOrder,
 		"random":              random,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, shared.bucket(t, name)) })
+		t.Run(name, func(t *testing.T) { test(shared.bucket(t, name)) })
 	}
-	t.Run("killed-store", func(t *testing.T) { killedStore(t, serve(t, bin)) })
+	t.Run("killed-store", func(t *testing.T) {
+		s := serve(t, bin)
+		killedStore(s, s.bucket(t, "killed"))
+	})
 }
 
-func conformance(t *testing.T, b *bucket) {
+func conformance(b *bucket) {
+	t := b.t
 	b.put("in/a.ndjson", numbered(40, `{"n":%d}`+"\n"))
 	b.put("in/b.md", "# b")
 	b.put("in/c.csv", "x,y\n1,2\n3,\"4\n5\"\n")
@@ -65,10 +70,11 @@ func conformance(t *testing.T, b *bucket) {
 }
 
 // pages reads more than one page of a listing, with a restart in each answer.
-func pages(t *testing.T, b *bucket) {
+func pages(b *bucket) {
+	t := b.t
 	const n = 2300
 	for i := range n {
-		b.put(fmt.Sprintf("k%04d", i), fmt.Sprint(i))
+		b.put(fmt.Sprintf("k%04d", i), strconv.Itoa(i))
 	}
 	r := b.reader(nil)
 	var keys []string
@@ -102,7 +108,8 @@ func pages(t *testing.T, b *bucket) {
 	}
 }
 
-func changes(t *testing.T, b *bucket) {
+func changes(b *bucket) {
+	t := b.t
 	r := b.reader(nil)
 	b.put("a.md", "one")
 	b.put("b.md", "two")
@@ -133,7 +140,8 @@ func changes(t *testing.T, b *bucket) {
 }
 
 // lateKeys come after keys that sort behind them were read, within one second.
-func lateKeys(t *testing.T, b *bucket) {
+func lateKeys(b *bucket) {
+	t := b.t
 	r := b.reader(map[string]any{"follow": true})
 	b.put("b/9.md", "first")
 	var got []string
@@ -159,7 +167,8 @@ func one(t *testing.T, r *reader) []string {
 	return short(events)
 }
 
-func strangeKeys(t *testing.T, b *bucket) {
+func strangeKeys(b *bucket) {
+	t := b.t
 	keys := []string{
 		"dir x/a+b=ä.json", "a&b?c#d%20e;f", "日本/テスト.md", "q'uo\"te.md", "plus+ +", "per%cent", "tilde~!*()$@,:", "a-b/c", "a.b/c", "a/b/c", "a b", "A", "z/../z",
 	}
@@ -189,7 +198,8 @@ func strangeKeys(t *testing.T, b *bucket) {
 	}
 }
 
-func contentTypes(t *testing.T, b *bucket) {
+func contentTypes(b *bucket) {
+	t := b.t
 	b.putAs("a", "{}", "application/vnd.own+json")
 	b.putAs("b.md", "# b", "application/octet-stream")
 	b.putAs("c.json", "{", "application/json")
@@ -205,7 +215,8 @@ func contentTypes(t *testing.T, b *bucket) {
 	})
 }
 
-func badInput(t *testing.T, b *bucket) {
+func badInput(b *bucket) {
+	t := b.t
 	b.put("a.ndjson", "1\n{\n3\n"+strings.Repeat("x", 5000)+"\n5\n"+strings.Repeat("y", 200_000))
 	b.put("b.md", strings.Repeat("z", 2000))
 	b.put("c.md", "fine")

@@ -202,9 +202,7 @@ func (r *reader) read() ([]event.Event, error) {
 	}
 	r.answers++
 	r.failed = append(r.failed, p.Failed...)
-	for k, v := range p.Positions {
-		r.positions[k] = v
-	}
+	maps.Copy(r.positions, p.Positions)
 	r.state = r.working.Clone()
 	events := make([]event.Event, len(p.Events))
 	for i := range p.Events {
