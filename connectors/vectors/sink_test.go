@@ -15,6 +15,7 @@ import (
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/connectors/connectorstest"
+	"millrace/schemas/spec"
 	"millrace/transforms/chunk"
 	"millrace/transforms/embed"
 )
@@ -316,5 +317,23 @@ func TestFailedOffsets(t *testing.T) {
 	b.write(t, good(5))
 	if got := offsets()["docs/0"]; got != 6 {
 		t.Errorf("then the offset is %d, not 6", got)
+	}
+}
+
+// TestSecret looks for the endpoint's key in what is shown of a config.
+func TestSecret(t *testing.T) {
+	t.Parallel()
+	for _, config := range []map[string]any{
+		{"embed": map[string]any{"url": "https://example.com/v1", "model": "m", "apiKey": "hunter2"}},
+		{"embed": `{"url":"https://example.com/v1","model":"m","apiKey":"hunter2"}`},
+		{"embed.url": "https://example.com/v1", "embed.model": "m", "embed.apiKey": "hunter2"},
+	} {
+		k := Plugin().Sink
+		if err := k.Check(config); err != nil {
+			t.Errorf("%v: %v", config, err)
+		}
+		if shown := fmt.Sprint(spec.Redact(config, k.Spec), k.Spec.Validate(config)); strings.Contains(shown, "hunter2") {
+			t.Errorf("the key is shown: %s", shown)
+		}
 	}
 }
