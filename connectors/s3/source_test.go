@@ -39,6 +39,7 @@ func TestStore(t *testing.T) {
 		"part-of-a-listing":   partOfAListing,
 		"another-order":       anotherOrder,
 		"random":              random,
+		"real-bus":            realBus,
 	} {
 		t.Run(name, func(t *testing.T) { test(shared.bucket(t, name)) })
 	}
