@@ -38,6 +38,7 @@ type Options struct {
 type Store struct {
 	db    *pebble.DB
 	cache *pebble.Cache
+	space *space
 }
 
 // Open opens or creates the store in dir.
@@ -54,9 +55,10 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	space := newSpace(dir, o.FS, o.Logger)
 	cache := pebble.NewCache(o.CacheBytes)
 	db, err := pebble.Open(dir, &pebble.Options{
-		FS:                 o.FS,
+		FS:                 space.guarded(),
 		Cache:              cache,
 		DisableWAL:         true, // the log is the WAL
 		FormatMajorVersion: pebble.FormatNewest,
@@ -67,25 +69,8 @@ func Open(dir string, o Options) (*Store, error) {
 		cache.Unref()
 		return nil, fmt.Errorf("views %s: %w", dir, err)
 	}
-	return &Store{db: db, cache: cache}, nil
+	return &Store{db, cache, space}, nil
 }
-
-// Close flushes what is in memory and closes the store.
-func (s *Store) Close() error {
-	err := errors.Join(s.db.Flush(), s.db.Close())
-	s.cache.Unref()
-	return err
-}
-
-// Abandon closes the store without flushing, as a crash would leave it.
-func (s *Store) Abandon() error {
-	err := s.db.Close()
-	s.cache.Unref()
-	return err
-}
-
-// Flush makes all applied transactions durable.
-func (s *Store) Flush() error { return s.db.Flush() }
 
 // Meta is how far the views have come.
 type Meta struct {
