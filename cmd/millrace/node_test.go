@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -72,7 +73,7 @@ func launchCommand(dir, name string, args ...string) (*node, error) {
 		return n, nil
 	}
 	n.cmd.Process.Kill()
-	return nil, fmt.Errorf("millrace serve did not get ready: %v, it said %q and\n%s", n.cmd.Wait(), first, n.log)
+	return nil, fmt.Errorf("millrace serve did not get ready: %w, it said %q and\n%s", errors.Join(err, n.cmd.Wait()), first, n.log)
 }
 
 // kill ends the process as kill -9 does and waits until it is gone.

@@ -95,15 +95,11 @@ func showYAML(w io.Writer, raw json.RawMessage) error {
 
 // blockStyle takes the brackets and quotes of JSON from a node and all below it.
 func blockStyle(n *yaml.Node) {
-	switch n.Kind {
-	case yaml.ScalarNode:
-		// A string that would read as something else keeps its quotes: the
-		// dumper sees the tag.
-		n.Style &^= yaml.DoubleQuotedStyle
-	case yaml.MappingNode, yaml.SequenceNode:
-		if len(n.Content) > 0 {
-			n.Style &^= yaml.FlowStyle
-		}
+	// A string that would read as something else keeps its quotes: the dumper sees
+	// the tag. What is empty keeps its brackets.
+	n.Style &^= yaml.DoubleQuotedStyle
+	if len(n.Content) > 0 {
+		n.Style &^= yaml.FlowStyle
 	}
 	for _, c := range n.Content {
 		blockStyle(c)

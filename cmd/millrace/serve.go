@@ -76,16 +76,16 @@ func serve(ctx context.Context, o serveOptions, out io.Writer) (err error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
-	web, err := listen("http", o.http, o.token)
+	web, err := listen(ctx, "http", o.http, o.token)
 	if err != nil {
 		return err
 	}
-	defer web.Close()
-	remote, err := listen("grpc", o.grpc, o.token)
+	defer func() { _ = web.Close() }() // closed already once it was served
+	remote, err := listen(ctx, "grpc", o.grpc, o.token)
 	if err != nil {
 		return err
 	}
-	defer remote.Close()
+	defer func() { _ = remote.Close() }()
 	b, err := bus.Open(data, bus.Options{Logger: o.logger})
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", data, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -93,7 +94,7 @@ func applyConfig(cmd *cobra.Command, file string) error {
 }
 
 // listen opens addr. Beyond loopback a token is required.
-func listen(flag, addr string, token string) (net.Listener, error) {
+func listen(ctx context.Context, flag, addr, token string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, usagef("--%s: %q is not HOST:PORT such as 127.0.0.1:8080", flag, addr)
@@ -101,7 +102,7 @@ func listen(flag, addr string, token string) (net.Listener, error) {
 	if token == "" && !loopback(host) {
 		return nil, usagef("--%s: %s is reachable from other machines: give --token-file, or use 127.0.0.1", flag, addr)
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -55,7 +54,7 @@ func TestWorker(t *testing.T) {
 	send := func(from, to int) {
 		t.Helper()
 		for i := from; i < to; i++ {
-			e := map[string]any{"specversion": "1.0", "id": strconv.Itoa(i), "source": "/s", "type": "t", "partitionkey": fmt.Sprint(i % 50), "data": i}
+			e := map[string]any{"specversion": "1.0", "id": strconv.Itoa(i), "source": "/s", "type": "t", "partitionkey": strconv.Itoa(i % 50), "data": i}
 			if err := n.publish(t.Context(), "t", e); err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -84,7 +85,7 @@ func TestWorkersComeAndGo(t *testing.T) {
 				return
 			case <-time.After(2 * time.Millisecond):
 			}
-			key := fmt.Sprint(i % 40)
+			key := strconv.Itoa(i % 40)
 			e := map[string]any{"specversion": "1.0", "id": fmt.Sprintf("%s-%d", key, sent[key]), "source": "/s", "type": "t", "partitionkey": key, "data": map[string]int{"n": sent[key]}}
 			if err := n.publish(t.Context(), "t", e); err != nil {
 				t.Errorf("publish: %v", err)
