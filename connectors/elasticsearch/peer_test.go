@@ -29,6 +29,7 @@ func TestPeerOpenSearch(t *testing.T) {
 		t.Skip("MILLRACE_OPENSEARCH_JARS names no directory of OpenSearch's jars: run scripts/test-peers")
 	}
 	url := openSearch(t, jars)
+	t.Log("counterpart: OpenSearch")
 	t.Run("documents", func(t *testing.T) {
 		documents(t, url, func() map[document]string { return search(t, url, "orders") })
 	})

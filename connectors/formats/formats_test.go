@@ -66,20 +66,17 @@ func TestCSVIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		field := rapid.StringOfN(rapid.SampledFrom([]rune("ab,;\"\n\r é")), 0, 6, -1)
 		table := rapid.SliceOfN(rapid.SliceOfN(field, 2, 2), 1, 5).Draw(t, "table")
-		text := "x,y\n"
+		lines := []string{"x,y\n"}
 		var want []string
 		for _, row := range table {
-			quoted := make([]string, len(row))
-			for i, f := range row {
-				quoted[i] = `"` + strings.ReplaceAll(f, `"`, `""`) + `"`
-			}
-			text += strings.Join(quoted, ",") + "\n"
+			lines = append(lines, rowOf(row))
 			want = append(want, object(t, row))
 		}
+		text := strings.Join(lines, "")
 		options := formats.Options{Format: formats.CSV, Delimiter: ',', Header: true, Limit: 1 << 10}
-		got, lines, errs := cut(formats.New(options), []byte(text), rapid.IntRange(1, 20).Draw(t, "piece"))
-		if len(errs) > 0 || fmt.Sprint(got) != fmt.Sprint(want) || lines != int64(strings.Count(text, "\n")) {
-			t.Fatalf("%q: %q, not %q; %d lines, %v", text, got, want, lines, errs)
+		got, n, errs := cut(formats.New(options), []byte(text), rapid.IntRange(1, 20).Draw(t, "piece"))
+		if len(errs) > 0 || fmt.Sprint(got) != fmt.Sprint(want) || n != int64(strings.Count(text, "\n")) {
+			t.Fatalf("%q: %q, not %q; %d lines, %v", text, got, want, n, errs)
 		}
 		resumed := formats.New(options)
 		if err := resumed.Resume(func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }); err != nil {

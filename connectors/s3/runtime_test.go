@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func realBus(b *bucket) {
 	}
 	// Keys around every byte that an order of keys may get wrong.
 	for i, key := range []string{"a-b", "a.b", "a/b", "a/c/d", "a b", "ab", "A", "ä", "日本", "a!b", "a~"} {
-		b.put(key, fmt.Sprint(i))
+		b.put(key, strconv.Itoa(i))
 		want[fmt.Sprintf("object %s %d", key, i)] = 1
 	}
 	stop := work()

@@ -21,6 +21,7 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	bin := build(t)
 	shared := serve(t, bin)
+	t.Log("counterpart: versitygw, an S3 server")
 	for name, test := range map[string]func(*bucket){
 		"conformance":         conformance,
 		"pages":               pages,
