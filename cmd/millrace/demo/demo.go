@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -70,7 +71,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	r := &run{o: o, dir: dir}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	began := time.Now()
-	target, err := startTarget()
+	target, err := startTarget(ctx)
 	if err != nil {
 		return err
 	}
@@ -135,12 +136,12 @@ func (r *run) finish(ctx context.Context) error {
 		r.say("  curl -s %s/search/library -H 'Content-Type: application/json' -d '{\"query\":\"warranty of the battery\"}'", r.node.url)
 		<-ctx.Done()
 	}
-	last := fmt.Sprintf("demo: %d checks, %d failed, in %.0f s", len(r.report.Checks), failed, r.report.Seconds)
+	last := []string{fmt.Sprintf("demo: %d checks, %d failed, in %.0f s", len(r.report.Checks), failed, r.report.Seconds)}
 	for _, s := range r.report.Skipped {
-		last += "; skipped: " + s
+		last = append(last, "skipped: "+s)
 	}
 	r.say("")
-	r.say("%s", last)
+	r.say("%s", strings.Join(last, "; "))
 	if failed > 0 {
 		return ErrFailed
 	}

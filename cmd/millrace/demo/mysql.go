@@ -28,7 +28,7 @@ func startMariaDB(ctx context.Context, r *run) (db *mariaDB, reason string, err 
 			return nil, "mariadbd is not installed, and only root can install it (Debian: apt-get install mariadb-server)", nil
 		}
 		if _, err := exec.LookPath("apt-get"); err != nil {
-			return nil, "mariadbd is not installed and there is no apt-get", nil
+			return nil, "mariadbd is not installed and there is no apt-get", nil //nolint:nilerr // the reason is said, and the demo goes on without
 		}
 		r.say("installing Debian's mariadb-server (about a minute)")
 		if out, err := installMariaDB(ctx); err != nil {
@@ -37,7 +37,7 @@ func startMariaDB(ctx context.Context, r *run) (db *mariaDB, reason string, err 
 	}
 	db = &mariaDB{dir: filepath.Join(r.dir, "mariadb"), password: "only-for-the-demo"}
 	db.socket = filepath.Join(db.dir, "sock")
-	if db.port, err = freePort(); err != nil {
+	if db.port, err = freePort(ctx); err != nil {
 		return nil, "", err
 	}
 	data := filepath.Join(db.dir, "data")
@@ -171,13 +171,12 @@ func (r *run) mysql(ctx context.Context, db *mariaDB) error {
 	return nil
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func freePort(ctx context.Context) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("demo: %w", err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
 func lastLine(s string) string {

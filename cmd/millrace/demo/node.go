@@ -118,8 +118,8 @@ type target struct {
 	idOf map[string]bool
 }
 
-func startTarget() (*target, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func startTarget(ctx context.Context) (*target, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
