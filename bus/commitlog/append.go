@@ -3,7 +3,6 @@ package commitlog
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
 	"sync"
 	"time"
@@ -14,8 +13,6 @@ import (
 // piece is the largest single write, in bytes: larger ones have a slow mode on
 // some systems.
 const piece = 64 << 10
-
-var zeros [piece]byte
 
 // writer is the appending side. Offsets are bytes into the file of seg:
 //
@@ -132,6 +129,7 @@ func (l *Log) fail(err error) error {
 func (l *Log) extend(need int64) error {
 	w := &l.w
 	target := max(need, min(w.allocated+l.options.ZeroAhead, l.options.SegmentBytes))
+	zeros := make([]byte, piece)
 	for w.allocated < target {
 		n, err := w.file.WriteAt(zeros[:min(target-w.allocated, piece-w.allocated%piece)], w.allocated)
 		w.allocated += int64(n)
@@ -166,21 +164,21 @@ func (w *writer) write(h *head, payload []byte) error {
 		copy(b[frameHeader:], payload)
 		body := b[:frameHeader+len(payload)]
 		clear(b[len(body):])
-		putSum(b, crc32.Update(w.seg.seed, castagnoli, body))
+		putSum(b, checksum(w.seg.seed, body))
 		w.off += int64(size)
 		return nil
 	}
 	var header [frameHeader]byte
 	h.put(header[:])
-	sum := crc32.Update(w.seg.seed, castagnoli, header[:])
-	putSum(header[:], crc32.Update(sum, castagnoli, payload))
+	sum := checksum(w.seg.seed, header[:])
+	putSum(header[:], checksum(sum, payload))
 	if err := w.put(header[:]); err != nil {
 		return err
 	}
 	if err := w.put(payload); err != nil {
 		return err
 	}
-	return w.put(zeros[:size-frameHeader-len(payload)])
+	return w.put(make([]byte, size-frameHeader-len(payload)))
 }
 
 // put copies b into the buffer and writes that whenever it is full.

@@ -23,6 +23,7 @@ func openBench(b *testing.B, o commitlog.Options) *commitlog.Log {
 
 // trim keeps the benchmark's disk space small.
 func trim(b *testing.B, l *commitlog.Log) {
+	b.Helper()
 	if segs := l.Segments(); len(segs) > 4 {
 		if err := l.Remove(segs[0].Base); err != nil {
 			b.Fatal(err)
@@ -31,6 +32,7 @@ func trim(b *testing.B, l *commitlog.Log) {
 }
 
 func benchmarkAppend(b *testing.B, size, every int, o commitlog.Options) {
+	b.Helper()
 	l := openBench(b, o)
 	b.SetBytes(int64(size))
 	b.ReportAllocs()
@@ -108,6 +110,7 @@ func BenchmarkScan1K(b *testing.B) {
 }
 
 func benchmarkRead(b *testing.B, hot int64) {
+	b.Helper()
 	l := openBench(b, commitlog.Options{HotBytes: hot})
 	positions := fill(b, l, 20_000, 1024)
 	b.SetBytes(1024)

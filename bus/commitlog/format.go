@@ -23,8 +23,6 @@ const (
 	suffix        = ".seg"
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 var (
 	errEnd      = errors.New("no frame")
 	errBad      = errors.New("not a whole frame")
@@ -71,7 +69,7 @@ func encodeSegment(base Position, created time.Time) (b []byte, seed uint32) {
 	binary.LittleEndian.PutUint32(b[8:], version)
 	binary.LittleEndian.PutUint64(b[16:], uint64(base))
 	binary.LittleEndian.PutUint64(b[24:], uint64(created.UnixNano()))
-	seed = crc32.Checksum(b, castagnoli)
+	seed = checksum(0, b)
 	binary.LittleEndian.PutUint32(b[12:], seed)
 	return b, seed
 }
@@ -97,7 +95,7 @@ func decodeSegment(file string, b []byte, base Position) (seed uint32, err error
 	seed = binary.LittleEndian.Uint32(h[12:])
 	binary.LittleEndian.PutUint32(h[12:], 0)
 	switch {
-	case crc32.Checksum(h[:], castagnoli) != seed:
+	case checksum(0, h[:]) != seed:
 		return 0, corrupt("checksum does not match")
 	case binary.LittleEndian.Uint64(h[16:]) != uint64(base):
 		return 0, corrupt("position is not that of the file name")
@@ -126,6 +124,11 @@ func (h *head) put(b []byte) {
 	b[12], b[13], b[14], b[15] = h.kind, h.flags, 0, 0
 	binary.LittleEndian.PutUint64(b[16:], uint64(h.pos))
 	binary.LittleEndian.PutUint64(b[24:], uint64(h.durable))
+}
+
+// checksum goes on with the CRC-32C sum over b.
+func checksum(sum uint32, b []byte) uint32 {
+	return crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), b)
 }
 
 func putSum(b []byte, sum uint32) { binary.LittleEndian.PutUint32(b[8:], sum) }
@@ -161,7 +164,7 @@ func (h *head) checkSum(seed uint32, header, payload []byte) error {
 	var b [frameHeader]byte
 	copy(b[:], header)
 	putSum(b[:], 0)
-	sum := crc32.Update(crc32.Update(seed, castagnoli, b[:]), castagnoli, payload)
+	sum := checksum(checksum(seed, b[:]), payload)
 	if sum != h.sum {
 		return fmt.Errorf("%w: checksum does not match", errBad)
 	}

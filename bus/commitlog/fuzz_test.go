@@ -3,7 +3,6 @@ package commitlog
 import (
 	"bytes"
 	"errors"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"testing"
@@ -31,7 +30,7 @@ func FuzzFrame(f *testing.F) {
 			var zero [frameHeader]byte
 			copy(zero[:], b)
 			putSum(zero[:], 0)
-			h.sum = crc32.Update(seed, castagnoli, append(zero[:], b[frameHeader:frameHeader+h.length]...))
+			h.sum = checksum(seed, append(zero[:], b[frameHeader:frameHeader+h.length]...))
 			putSum(b, h.sum)
 		}
 		r := reader{file: bytes.NewReader(b), seed: seed, limit: int64(len(b))}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -143,7 +144,7 @@ func TestRemoveLeavesHoles(t *testing.T) {
 	l := open(t, o)
 	var at []commitlog.Position
 	for i := range 5 {
-		at = append(at, add(t, l, 0, fmt.Sprint(i)))
+		at = append(at, add(t, l, 0, strconv.Itoa(i)))
 		if err := l.Roll(); err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +254,7 @@ func TestOpenFiles(t *testing.T) {
 	l := open(t, commitlog.Options{FS: &m, HotBytes: -1})
 	const n = 300
 	for i := range n {
-		add(t, l, 0, fmt.Sprint(i))
+		add(t, l, 0, strconv.Itoa(i))
 		if err := l.Roll(); err != nil {
 			t.Fatal(err)
 		}

@@ -240,7 +240,7 @@ func (r *run) remove() error {
 			delete(r.m.removing, pos)
 			r.m.gone[pos] = true
 			if _, err := r.log.Read(pos); !errors.Is(err, commitlog.ErrNotFound) {
-				return fmt.Errorf("read at %d after removal: %v", pos, err)
+				return fmt.Errorf("read at %d after removal: %w", pos, err)
 			}
 		}
 	}

@@ -228,13 +228,17 @@ func (s *segment) checkBeyond(t tail) error {
 
 // settle makes durable what a segment holds up to its end. Bytes above the
 // durable position are written again, as they are: after a failed sync a system
-// may take them for written, and not write them at the next one.
+// may take them for written, and not write them at the next one. The same goes
+// for the header, unless a frame tells that it was durable.
 func (l *Log) settle(s *segment, t tail) error {
 	end := s.offset(t.end)
 	if t.sealed {
 		end += frameHeader
 	}
 	off := s.offset(t.durable)
+	if t.durable == s.base {
+		off = 0
+	}
 	file, err := s.handle()
 	if err != nil {
 		return err
@@ -261,6 +265,7 @@ func (l *Log) wipe(s *segment, t tail) (torn bool, err error) {
 	}
 	size := s.size.Load()
 	off := s.offset(t.end)
+	zeros := make([]byte, piece)
 	for {
 		if off, err = s.nonZero(off); off < 0 || err != nil {
 			return torn, err
