@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -61,7 +62,7 @@ func TestAppendReadReopen(t *testing.T) {
 	mustCreate(t, b, Topic{Name: "links"})
 	var events []event.Event
 	for i := range 3000 {
-		events = append(events, ev(fmt.Sprint(i), fmt.Sprint("k", i%17), fmt.Sprintf(`{"n":%d}`, i)))
+		events = append(events, ev(strconv.Itoa(i), fmt.Sprint("k", i%17), fmt.Sprintf(`{"n":%d}`, i)))
 	}
 	app := mustAppend(t, b, Batch{ID: "one", Writes: []Write{{Topic: "orders", Events: events}}})
 	again := mustAppend(t, b, Batch{ID: "one", Writes: []Write{{Topic: "orders", Events: events}}})
@@ -69,8 +70,10 @@ func TestAppendReadReopen(t *testing.T) {
 		t.Fatal("a retry gave another answer")
 	}
 	link := Link{To: event.Ref{Topic: tp.ID, Queue: app[42].Queue, Offset: app[42].Offset}, Overlay: []event.Attr{{Name: "mrreason", Value: "why"}}, Attempt: 2}
-	mustAppend(t, b, Batch{Writes: []Write{{Topic: "links", Links: []Link{link}}}, State: []Keyed{{Space: "s", Key: "k", Value: []byte("v")}},
-		Saves: []Checkpoint{{Owner: Owner{Group: "g", Slot: "orders/1"}, Next: 7}, {Owner: Owner{Group: "src", Slot: "task/0"}, Positions: map[string]json.RawMessage{"p": json.RawMessage("1")}}}})
+	mustAppend(t, b, Batch{
+		Writes: []Write{{Topic: "links", Links: []Link{link}}}, State: []Keyed{{Space: "s", Key: "k", Value: []byte("v")}},
+		Saves: []Checkpoint{{Owner: Owner{Group: "g", Slot: "orders/1"}, Next: 7}, {Owner: Owner{Group: "src", Slot: "task/0"}, Positions: map[string]json.RawMessage{"p": json.RawMessage("1")}}},
+	})
 	check := func(b *Bus) {
 		t.Helper()
 		n := 0
@@ -174,7 +177,7 @@ func BenchmarkAppendRead(bm *testing.B) {
 	batch := Batch{}
 	var events []event.Event
 	for i := range 500 {
-		events = append(events, event.Event{ID: fmt.Sprint(i), Source: "/s", Type: "t", Data: data})
+		events = append(events, event.Event{ID: strconv.Itoa(i), Source: "/s", Type: "t", Data: data})
 	}
 	batch.Writes = []Write{{Topic: "o", Events: events}}
 	bm.ReportAllocs()

@@ -33,7 +33,7 @@ type Client interface {
 	// Read returns records from the cursors' places on, in the order of the
 	// cursors, links resolved. It waits up to Limit.Wait for the first one. A cursor
 	// before the queue's first record starts there.
-	Read(ctx context.Context, from []Cursor, max Limit) ([]event.Record, error)
+	Read(ctx context.Context, from []Cursor, limit Limit) ([]event.Record, error)
 	// Bounds returns [first, next) of every queue of a topic.
 	Bounds(ctx context.Context, topic string) ([]Bound, error)
 	// OffsetAt returns the first offset of a queue stored at or after t, or next.

@@ -280,8 +280,7 @@ func (c *committer) known(p *pending) (needSync, done bool) {
 func (c *committer) admit(p *pending) error {
 	for _, o := range p.owners {
 		if in := c.epochs[slotKey{o.Group, o.Slot}]; o.Epoch != in { // Invariant 11
-			return &Error{Kind: ErrFenced, Thing: "group " + o.Group + " slot " + o.Slot,
-				Msg: fmt.Sprintf("epoch %d is not the one in force (%d): %v", o.Epoch, in, ErrFenced)}
+			return &Error{Kind: ErrFenced, Thing: "group " + o.Group + " slot " + o.Slot, Msg: fmt.Sprintf("epoch %d is not the one in force (%d): %v", o.Epoch, in, ErrFenced)}
 		}
 	}
 	ts := c.bus.topics.Load()

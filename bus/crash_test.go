@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 
 // soak is how long random tests run: MILLRACE_SOAK, a Go duration.
 func soak(t *testing.T) time.Duration {
+	t.Helper()
 	if s := os.Getenv("MILLRACE_SOAK"); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil {
@@ -31,6 +33,7 @@ func soak(t *testing.T) time.Duration {
 }
 
 func randomSeed(t *testing.T) *rand.Rand {
+	t.Helper()
 	seed := rand.Uint64()
 	if s := os.Getenv("MILLRACE_SEED"); s != "" {
 		if _, err := fmt.Sscan(s, &seed); err != nil {
@@ -47,7 +50,6 @@ type crashModel struct {
 	queues map[Cursor][]string // every id ever appended, by place (Next is 0)
 	keyed  map[string]string   // compacted topic: key → data
 	saved  map[slotKey]int64
-	short  int64 // records that retention may have trimmed at most
 	serial int
 }
 
@@ -55,7 +57,7 @@ func (m *crashModel) clone() *crashModel {
 	c := *m
 	c.queues = map[Cursor][]string{}
 	for k, v := range m.queues {
-		c.queues[k] = v[:len(v):len(v)]
+		c.queues[k] = slices.Clip(v)
 	}
 	c.keyed, c.saved = maps.Clone(m.keyed), maps.Clone(m.saved)
 	return &c
@@ -141,9 +143,9 @@ func (w *crashWalk) check(mem *vfs.Mem, views *pebblevfs.MemFS) error {
 }
 
 func (w *crashWalk) compare(b *Bus) error {
-	err := w.model.compare(b, w.linkIDs)
+	err := w.model.compare(b)
 	if err != nil && w.pending != nil {
-		if err2 := w.pending.compare(b, w.linkIDs); err2 != nil {
+		if err2 := w.pending.compare(b); err2 != nil {
 			return fmt.Errorf("as before the operation: %w; as after: %w", err, err2)
 		}
 		return nil
@@ -151,7 +153,7 @@ func (w *crashWalk) compare(b *Bus) error {
 	return err
 }
 
-func (m *crashModel) compare(b *Bus, linkIDs map[event.Ref]string) error {
+func (m *crashModel) compare(b *Bus) error {
 	ctx := context.Background()
 	for c, ids := range m.queues {
 		bounds, err := b.Bounds(ctx, c.Topic)
@@ -264,7 +266,7 @@ func (w *crashWalk) batch() {
 		for range 1 + w.rng.IntN(4) {
 			after.serial++
 			key := fmt.Sprint("k", w.rng.IntN(9))
-			e := ev(fmt.Sprint(after.serial), key, fmt.Sprintf(`{"pad":"%0*d"}`, w.rng.IntN(600), 1))
+			e := ev(strconv.Itoa(after.serial), key, fmt.Sprintf(`{"pad":"%0*d"}`, w.rng.IntN(600), 1))
 			if topic == "latest" {
 				if w.rng.IntN(4) == 0 {
 					e.Data = nil
@@ -386,7 +388,7 @@ func (w *crashWalk) topic() {
 		w.must(err)
 		w.model = after.clone()
 		after.serial++
-		id := fmt.Sprint(after.serial)
+		id := strconv.Itoa(after.serial)
 		after.queues[Cursor{Topic: "temp"}] = []string{id}
 		w.pending = after
 		_, err = w.b.Append(w.t.Context(), Batch{Writes: []Write{{Topic: "temp", Events: []event.Event{ev(id, "", "1")}}}})
@@ -415,8 +417,10 @@ func TestCrash(t *testing.T) {
 		}
 		w.open()
 		for _, topic := range []Topic{
-			{Name: "orders", Queues: crashQueues}, {Name: "consumed", Queues: crashQueues, Consumed: true},
-			{Name: "short", Retention: Retention{Bytes: 4000}}, {Name: "latest", Type: Compacted, Queues: crashQueues},
+			{Name: "orders", Queues: crashQueues},
+			{Name: "consumed", Queues: crashQueues, Consumed: true},
+			{Name: "short", Retention: Retention{Bytes: 4000}},
+			{Name: "latest", Type: Compacted, Queues: crashQueues},
 		} {
 			mustCreate(t, w.b, topic)
 			if topic.Type != Compacted {

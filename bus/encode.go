@@ -48,7 +48,7 @@ func (b *Bus) encode(batch *Batch) (*pending, error) {
 	enc := b.encoder(&pending{owners: slices.Clone(batch.As), saves: batch.Saves})
 	enc.grow(batch)
 	for i := range batch.Writes {
-		if err := enc.write(i, &batch.Writes[i]); err != nil {
+		if err := enc.write(&batch.Writes[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +103,7 @@ func (e *encoder) open(h frame.Run) *frame.Run {
 	return &e.runs[len(e.runs)-1]
 }
 
-func (e *encoder) write(i int, w *Write) error {
+func (e *encoder) write(w *Write) error {
 	t := e.ts.byName[w.Topic]
 	if t == nil {
 		return noTopic(w.Topic)
@@ -115,12 +115,10 @@ func (e *encoder) write(i int, w *Write) error {
 			return &Error{Kind: ErrInvalid, Thing: "topic " + w.Topic, Field: fmt.Sprintf("[%d].%s", j, field), Msg: problem}
 		}
 		if n := ev.Size(); int64(n) > e.bus.o.MaxEvent {
-			return &Error{Kind: ErrTooLarge, Thing: "topic " + w.Topic, Field: fmt.Sprintf("[%d].data", j),
-				Msg: fmt.Sprintf("the event takes %d bytes, more than the limit of %d", n, e.bus.o.MaxEvent)}
+			return &Error{Kind: ErrTooLarge, Thing: "topic " + w.Topic, Field: fmt.Sprintf("[%d].data", j), Msg: fmt.Sprintf("the event takes %d bytes, more than the limit of %d", n, e.bus.o.MaxEvent)}
 		}
 		if t.Type == Compacted && ev.Key == "" {
-			return &Error{Kind: ErrInvalid, Thing: "topic " + w.Topic, Field: fmt.Sprintf("[%d].partitionkey", j),
-				Msg: "is required: the topic is compacted, it keeps the latest event of each key"}
+			return &Error{Kind: ErrInvalid, Thing: "topic " + w.Topic, Field: fmt.Sprintf("[%d].partitionkey", j), Msg: "is required: the topic is compacted, it keeps the latest event of each key"}
 		}
 	}
 	for j := range w.Links {

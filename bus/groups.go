@@ -112,15 +112,15 @@ func (b *Bus) groupLoop() {
 		next, ok := b.groups.Next()
 		b.mu.Unlock()
 		if len(grants) > 0 {
-			if err := b.storeGrants(grants, nil); err != nil {
-				if b.Err() != nil || errors.Is(err, ErrClosed) {
-					return
-				}
-				b.o.Logger.Warn("grants not stored, tried again", "error", err)
-				ok, next = true, now.Add(time.Second)
-			} else {
+			err := b.storeGrants(context.Background(), grants, nil)
+			if err == nil {
 				continue
 			}
+			if b.Err() != nil || errors.Is(err, ErrClosed) {
+				return
+			}
+			b.o.Logger.Warn("grants not stored, tried again", "error", err)
+			ok, next = true, now.Add(time.Second)
 		}
 		wait := b.o.Lease
 		if ok {
@@ -137,7 +137,7 @@ func (b *Bus) groupLoop() {
 }
 
 // storeGrants appends epochs, and the checkpoints that a reset sets with them.
-func (b *Bus) storeGrants(grants []group.Grant, saves []Checkpoint) error {
+func (b *Bus) storeGrants(ctx context.Context, grants []group.Grant, saves []Checkpoint) error {
 	enc := b.encoder(&pending{grants: grants, saves: saves, reset: true})
 	for _, g := range grants {
 		data, err := json.Marshal(grantRecord{Group: g.Group, Slot: g.Slot, Member: g.Member, Epoch: g.Epoch})
@@ -158,7 +158,7 @@ func (b *Bus) storeGrants(grants []group.Grant, saves []Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.submit(context.Background(), p)
+	_, err = b.submit(ctx, p)
 	return err
 }
 
@@ -265,7 +265,7 @@ func (b *Bus) Groups(ctx context.Context) ([]GroupInfo, error) {
 	b.mu.Unlock()
 	out := make([]GroupInfo, 0, len(names))
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		info, err := b.groupInfo(name, slots[name])
+		info, err := b.groupInfo(ctx, name, slots[name])
 		if err != nil {
 			return nil, err
 		}
@@ -274,7 +274,7 @@ func (b *Bus) Groups(ctx context.Context) ([]GroupInfo, error) {
 	return out, ctx.Err()
 }
 
-func (b *Bus) groupInfo(name string, saved []string) (GroupInfo, error) {
+func (b *Bus) groupInfo(ctx context.Context, name string, saved []string) (GroupInfo, error) {
 	info := GroupInfo{Name: name}
 	bySlot := map[string]SlotInfo{}
 	b.mu.Lock()
@@ -290,7 +290,7 @@ func (b *Bus) groupInfo(name string, saved []string) (GroupInfo, error) {
 	for _, s := range slices.Sorted(maps.Keys(bySlot)) {
 		si := bySlot[s]
 		if topic, queue, ok := splitSlot(s); ok {
-			bounds, err := b.Bounds(context.Background(), topic)
+			bounds, err := b.Bounds(ctx, topic)
 			if err != nil && !errors.Is(err, ErrNoTopic) {
 				return info, err
 			}
@@ -327,7 +327,7 @@ func (b *Bus) ResetGroup(ctx context.Context, name string, to []Cursor) error {
 		saves[i] = Checkpoint{Owner: Owner{Group: name, Slot: slot, Epoch: grants[i].Epoch}, Next: c.Next}
 	}
 	b.mu.Unlock()
-	return b.storeGrants(grants, saves)
+	return b.storeGrants(context.WithoutCancel(ctx), grants, saves)
 }
 
 // ForgetGroup implements Client.

@@ -237,7 +237,7 @@ func (v *resolver) resolve(b *Bus, l *Link, rec *event.Record) (bool, error) {
 		if link == nil {
 			rec.Event, rec.Origin, rec.Attempt = v.ev, to, l.Attempt
 			for _, a := range overlay {
-				rec.Event = rec.Event.With(a)
+				rec.Event = rec.With(a)
 			}
 			return true, nil
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func TestViewsAfterRetention(t *testing.T) {
 			ID: fmt.Sprint("b", i),
 			Writes: []Write{
 				{Topic: "orders", Events: []event.Event{ev(fmt.Sprint("o", i), key, fmt.Sprintf(`{"n":%d,"pad":"%0500d"}`, i, i))}},
-				{Topic: "table", Events: []event.Event{ev(fmt.Sprint("t", i), key, fmt.Sprint(i))}},
+				{Topic: "table", Events: []event.Event{ev(fmt.Sprint("t", i), key, strconv.Itoa(i))}},
 			},
 			State: []Keyed{{Space: "s", Key: key, Value: fmt.Append(nil, i)}},
 			Saves: []Checkpoint{

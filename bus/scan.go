@@ -75,7 +75,7 @@ func (b *Bus) latest(t *topicState, e *index.Entry) (rec event.Record, ok bool, 
 		if err != nil || len(r.out) == 0 {
 			return rec, false, err
 		}
-		r.out[0].Event.Key = e.Key // of a link: the link's
+		r.out[0].Key = e.Key // of a link: the link's
 		return r.out[0], true, nil
 	}
 	return rec, false, nil

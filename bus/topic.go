@@ -3,6 +3,7 @@ package bus
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -84,7 +85,7 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 func ParseDuration(s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n int64
-		if _, err := fmt.Sscanf(days, "%d", &n); err == nil && fmt.Sprint(n) == days && n >= 0 && n <= 36500 {
+		if _, err := fmt.Sscanf(days, "%d", &n); err == nil && strconv.FormatInt(n, 10) == days && n >= 0 && n <= 36500 {
 			return time.Duration(n) * 24 * time.Hour, nil
 		}
 	}

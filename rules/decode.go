@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"millrace/rules/pattern"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/rules/pattern"
 )
 
 // members reads a JSON object strictly: every key is in known and stands there

@@ -2,9 +2,10 @@ package rules
 
 import (
 	"encoding/json"
+	"strings"
+
 	"millrace/bus/event"
 	"millrace/rules/pattern"
-	"strings"
 )
 
 // Condition is one condition of a rule, judged on one event: Path, Op, Wanted,

@@ -3,11 +3,12 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"time"
+
 	"millrace/bus/event"
 	"millrace/rules/exprs"
 	"millrace/rules/pattern"
 	"millrace/transforms"
-	"time"
 )
 
 // Env is what programs need of the world around them. The zero value works.

@@ -3,12 +3,13 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
-	"millrace/bus/event"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/bus/event"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"

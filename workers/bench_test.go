@@ -5,16 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/bus/table"
-	"millrace/connectors"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/bus/table"
+	"millrace/connectors"
 )
 
 // BenchmarkPipeline takes events of 1 KB from a source through a sync topic, a

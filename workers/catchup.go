@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"math"
+
 	"millrace/bus"
 	"millrace/workers/loop"
 )

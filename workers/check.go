@@ -2,6 +2,7 @@ package workers
 
 import (
 	"encoding/json"
+
 	"millrace/connectors"
 	"millrace/rules"
 )

@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
+
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/rules"
 	"millrace/transforms"
 	"millrace/workers/deliver"
 	"millrace/workers/loop"
-	"time"
 )
 
 // readRule reads and compiles a rule; what is wrong with it is kept in err.

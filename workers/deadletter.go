@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+
 	"millrace/bus"
 	"millrace/workers/letters"
 )

@@ -2,8 +2,9 @@ package workers
 
 import (
 	"encoding/json"
-	"millrace/workers/letters"
 	"time"
+
+	"millrace/workers/letters"
 )
 
 // Tables of desired state, written by the api and read by every worker.

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/connectors"
 	"os"
 	"slices"
 	"strconv"
@@ -17,6 +14,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/connectors"
 )
 
 // flaky is a Client whose appends fail: before they are stored, or after, so that

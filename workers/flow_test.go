@@ -2,10 +2,11 @@ package workers
 
 import (
 	"errors"
-	"millrace/bus/event"
-	"millrace/workers/loop"
 	"strings"
 	"testing"
+
+	"millrace/bus/event"
+	"millrace/workers/loop"
 )
 
 func TestSourceToTopic(t *testing.T) {

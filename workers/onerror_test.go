@@ -3,15 +3,16 @@ package workers
 import (
 	"errors"
 	"fmt"
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/connectors"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/connectors"
 )
 
 const fast = `"retry":{"strategy":"custom","attempts":2,"delay":"5ms","maxDelay":"20ms"}`

@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
+	"slices"
+
 	"millrace/bus"
 	"millrace/connectors"
 	"millrace/rules"
 	"millrace/workers/deliver"
 	"millrace/workers/loop"
-	"regexp"
-	"slices"
 )
 
 // kind of a unit.

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"millrace/bus"
-	"millrace/connectors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/bus"
+	"millrace/connectors"
 )
 
 func noSource(context.Context, counterConfig, connectors.Env) (connectors.Source, error) {

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"sync"
+
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/workers/loop"
-	"slices"
-	"sync"
 )
 
 // probes are sinks that tests look into, by id; they outlive their sessions.

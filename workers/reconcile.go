@@ -6,16 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"millrace/bus"
-	"millrace/bus/table"
-	"millrace/rules"
-	"millrace/workers/loop"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/table"
+	"millrace/rules"
+	"millrace/workers/loop"
 )
 
 // tables are the desired state, as this worker sees it.

@@ -3,16 +3,17 @@ package workers
 import (
 	"context"
 	"errors"
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/bus/table"
-	"millrace/bus/vfs"
-	"millrace/connectors"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/bus/table"
+	"millrace/bus/vfs"
+	"millrace/connectors"
 
 	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 )

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
+	"time"
+
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/rules"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
-	"strconv"
-	"time"
 )
 
 // routeRule is a rule as routers see it.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/workers/loop"
 	"slices"
 	"strings"
 	"testing"
+
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/workers/loop"
 )
 
 // starts is where a rule begins in the queues of topic in.

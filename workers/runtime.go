@@ -6,15 +6,16 @@ import (
 	"errors"
 	"log/slog"
 	mrand "math/rand/v2"
-	"millrace/bus"
-	"millrace/connectors"
-	"millrace/workers/loop"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"millrace/bus"
+	"millrace/connectors"
+	"millrace/workers/loop"
 )
 
 // Options of a Runtime. Client and Plugins are needed; all else has a default.

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
+
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/transforms"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
-	"time"
 )
 
 // sourceDef is a source connector, ready to run.

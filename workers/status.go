@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
-	"millrace/bus"
-	"millrace/bus/event"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
 )
 
 // Further states of a connector or task, as Kafka Connect names them.

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"millrace/bus"
-	"millrace/workers/loop"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"millrace/bus"
+	"millrace/workers/loop"
 )
 
 // task runs one loop over the slots of one class, again and again.

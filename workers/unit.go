@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"millrace/bus"
-	"millrace/workers/loop"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"millrace/bus"
+	"millrace/workers/loop"
 )
 
 // errHung says that a task did not end when it was told to. Its unit gives up

@@ -7,16 +7,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/bus/table"
-	"millrace/connectors"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/bus/table"
+	"millrace/connectors"
 
 	"go.uber.org/goleak"
 )

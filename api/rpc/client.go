@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
-	"millrace/bus"
 	"sync/atomic"
 	"time"
+
+	"millrace/bus"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"

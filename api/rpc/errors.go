@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+
 	"millrace/bus"
 
 	"google.golang.org/grpc"

@@ -3,13 +3,14 @@ package rpc_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"testing"
+	"time"
+
 	"millrace/api/rpc"
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/bus/vfs"
-	"sync"
-	"testing"
-	"time"
 
 	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"

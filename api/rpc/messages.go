@@ -4,10 +4,11 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"maps"
-	"millrace/bus"
-	"millrace/bus/event"
 	"slices"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
 )
 
 // appendRequest is a bus.Batch.

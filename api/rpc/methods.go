@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
+
 	"millrace/bus"
 	"millrace/bus/event"
-	"time"
 )
 
 // call is invoke for small requests.

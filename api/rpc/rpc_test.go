@@ -2,13 +2,14 @@ package rpc_test
 
 import (
 	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
 	"millrace/api/rpc"
 	"millrace/bus"
 	"millrace/bus/bustest"
 	"millrace/bus/vfs"
-	"net"
-	"testing"
-	"time"
 
 	pebblevfs "github.com/cockroachdb/pebble/v2/vfs"
 	"google.golang.org/grpc"

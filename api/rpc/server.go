@@ -6,9 +6,10 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"log/slog"
-	"millrace/bus"
 	"strings"
 	"time"
+
+	"millrace/bus"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"

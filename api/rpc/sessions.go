@@ -5,9 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"millrace/bus"
 	"sync"
 	"time"
+
+	"millrace/bus"
 )
 
 // idle is when a session nobody asked for is forgotten; its lease is long over.

@@ -1,8 +1,9 @@
 package rpc
 
 import (
-	"millrace/bus"
 	"time"
+
+	"millrace/bus"
 )
 
 // The small messages, as JSON. Durations are nanoseconds. Once is the id of a

@@ -7,14 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"millrace/bus"
-	"millrace/bus/event"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -44,6 +44,7 @@ func BenchmarkPipeline(b *testing.B) {
 
 // write makes the input: half of the events are of kind "keep".
 func write(b *testing.B, path string) int64 {
+	b.Helper()
 	f, err := os.Create(path)
 	if err != nil {
 		b.Fatal(err)
@@ -71,6 +72,7 @@ func write(b *testing.B, path string) int64 {
 }
 
 func cpu(b *testing.B) time.Duration {
+	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)
@@ -79,6 +81,7 @@ func cpu(b *testing.B) time.Duration {
 }
 
 func run(b *testing.B, in, where string, size int64) {
+	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	dir := b.TempDir()
@@ -141,6 +144,7 @@ func connector(config map[string]string) workers.ConnectorDef {
 
 // put makes a topic, compacted with these entries if there are any.
 func put(b *testing.B, node *bus.Bus, topic string, entries map[string]any) {
+	b.Helper()
 	t := bus.Topic{Name: topic}
 	if entries != nil {
 		t.Type = bus.Compacted
@@ -166,6 +170,7 @@ func put(b *testing.B, node *bus.Bus, topic string, entries map[string]any) {
 // waitLines waits until a file has that many lines, and checks the first and
 // that there are no more.
 func waitLines(b *testing.B, path string, want int) {
+	b.Helper()
 	f, err := os.Open(path)
 	for os.IsNotExist(err) {
 		<-time.After(5 * time.Millisecond)
@@ -199,6 +204,7 @@ func waitLines(b *testing.B, path string, want int) {
 
 // top logs the five functions that the profile names first.
 func top(b *testing.B, profile []byte) {
+	b.Helper()
 	file := filepath.Join(b.TempDir(), "cpu.out")
 	if len(profile) == 0 || os.WriteFile(file, profile, 0o600) != nil {
 		return

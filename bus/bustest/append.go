@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"millrace/bus"
-	"millrace/bus/event"
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
 )
 
 func appendCases() []testCase {

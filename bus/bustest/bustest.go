@@ -4,11 +4,12 @@
 package bustest
 
 import (
-	"millrace/bus"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/bus"
 )
 
 // Harness is one fresh, empty broker under test.

@@ -3,9 +3,10 @@ package bustest
 import (
 	"encoding/json"
 	"maps"
+	"slices"
+
 	"millrace/bus"
 	"millrace/bus/event"
-	"slices"
 )
 
 func checkpointCases() []testCase {

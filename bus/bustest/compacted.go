@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"millrace/bus"
-	"millrace/bus/event"
 	"strconv"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
 )
 
 func compactedCases() []testCase {

@@ -3,12 +3,13 @@ package bustest
 import (
 	"fmt"
 	"math/rand/v2"
-	"millrace/bus"
-	"millrace/bus/event"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"millrace/bus"
+	"millrace/bus/event"
 )
 
 func concurrencyCases() []testCase {

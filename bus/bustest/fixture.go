@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"millrace/bus"
-	"millrace/bus/event"
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"millrace/bus"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"millrace/bus"
 )
 
 func groupCases() []testCase {

@@ -2,6 +2,7 @@ package bustest
 
 import (
 	"fmt"
+
 	"millrace/bus"
 	"millrace/bus/event"
 )

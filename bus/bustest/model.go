@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"millrace/bus"
-	"millrace/bus/event"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
 )
 
 func modelCases() []testCase { return []testCase{{"model/random batches", modelRandom}} }

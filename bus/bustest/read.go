@@ -3,10 +3,11 @@ package bustest
 import (
 	"context"
 	"errors"
-	"millrace/bus"
-	"millrace/bus/event"
 	"strings"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
 )
 
 func readCases() []testCase {

@@ -3,9 +3,10 @@ package bustest
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
+
 	"millrace/bus"
 	"millrace/bus/event"
-	"strconv"
 )
 
 func reopenCases() []testCase {

@@ -3,10 +3,11 @@ package bustest
 import (
 	"errors"
 	"fmt"
-	"millrace/bus"
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/bus"
 )
 
 func topicCases() []testCase {

@@ -34,14 +34,15 @@ const (
 const (
 	version = 1
 
-	// Header is the length of a payload's header, RunHeader of a run's.
-	Header    = 8
+	// Header is the length of a payload's header.
+	Header = 8
+	// RunHeader is the length of a run's header.
 	RunHeader = 40
 
-	// Compacted is the flag of a run of a compacted topic: it has one record. Own
-	// is the flag of a run that no link may refer to.
+	// Compacted is the flag of a run of a compacted topic: it has one record.
 	Compacted = 1
-	Own       = 2
+	// Own is the flag of a run that no link may refer to.
+	Own = 2
 
 	// MaxRunRecords and MaxRunBytes bound a run, and so what a look-up decodes.
 	MaxRunRecords = 1024

@@ -18,10 +18,11 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
-	"millrace/bus"
-	"millrace/bus/event"
 	"slices"
 	"sync"
+
+	"millrace/bus"
+	"millrace/bus/event"
 )
 
 // Types of the events that stand for changes of a table.

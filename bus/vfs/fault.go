@@ -32,6 +32,7 @@ func (k OpKind) Changes() bool {
 	switch k {
 	case OpOpen, OpList, OpLock, OpReadAt, OpSize, OpClose:
 		return false
+	case OpMkdirAll, OpCreate, OpRename, OpRemove, OpSyncDir, OpWriteAt, OpSync, OpTruncate:
 	}
 	return true
 }

@@ -87,6 +87,7 @@ func TestFS(t *testing.T) {
 }
 
 func testNames(t *testing.T, f vfs.FS, dir string) {
+	t.Helper()
 	_, err := f.List(dir)
 	is(t, err, fs.ErrNotExist)
 	_, err = f.Create(filepath.Join(dir, "x"))
@@ -130,6 +131,7 @@ func testNames(t *testing.T, f vfs.FS, dir string) {
 }
 
 func testContents(t *testing.T, f vfs.FS, dir string) {
+	t.Helper()
 	name := filepath.Join(dir, "contents")
 	file := create(t, f, name, "0123456789")
 	_, err := file.WriteAt([]byte("end"), 10_000)
@@ -161,6 +163,7 @@ func testContents(t *testing.T, f vfs.FS, dir string) {
 }
 
 func testLock(t *testing.T, f vfs.FS, dir string) {
+	t.Helper()
 	lock, err := f.Lock(dir)
 	must(t, err)
 	_, err = f.Lock(dir)

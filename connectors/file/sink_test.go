@@ -322,10 +322,10 @@ func TestSinkCrashInWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := ""
+		var got strings.Builder
 		for _, p := range append(parts, path) {
-			got += content(t, p)
+			got.WriteString(content(t, p))
 		}
-		check(t, got, want)
+		check(t, got.String(), want)
 	}
 }

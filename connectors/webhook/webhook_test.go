@@ -212,7 +212,9 @@ func TestStandardWebhooks(t *testing.T) {
 		version string
 		want    string
 	}{
-		{0, "v1,", "<nil>"}, {4 * time.Minute, "v1,", "<nil>"}, {-4 * time.Minute, "v1,AAAA v1,", "<nil>"},
+		{0, "v1,", "<nil>"},
+		{4 * time.Minute, "v1,", "<nil>"},
+		{-4 * time.Minute, "v1,AAAA v1,", "<nil>"},
 		{6 * time.Minute, "v1,", "401 webhook-timestamp: is more than 5 minutes from now: check the clocks"},
 		{-6 * time.Minute, "v1,", "401 webhook-timestamp: is more than 5 minutes from now: check the clocks"},
 		{0, "v1a,", "401 webhook-signature: has no v1 signature that matches the body: it is signed with another secret, or the body was changed on its way"},

@@ -1,9 +1,10 @@
 package exprs
 
 import (
-	"millrace/bus/event"
 	"strings"
 	"unsafe"
+
+	"millrace/bus/event"
 
 	"github.com/expr-lang/expr/vm"
 	"github.com/tidwall/gjson"

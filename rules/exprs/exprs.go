@@ -13,9 +13,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"millrace/bus/event"
 	"reflect"
 	"time"
+
+	"millrace/bus/event"
 
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"

@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"millrace/bus/event"
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/bus/event"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"millrace/bus/event"
 	"strings"
 	"testing"
+
+	"millrace/bus/event"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"

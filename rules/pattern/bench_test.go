@@ -2,9 +2,10 @@ package pattern
 
 import (
 	"fmt"
-	"millrace/bus/event"
 	"strconv"
 	"testing"
+
+	"millrace/bus/event"
 )
 
 // benchEvent has about 1 KB of JSON.

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"millrace/bus/event"
 	"slices"
 	"strings"
+
+	"millrace/bus/event"
 )
 
 // Condition is one condition of a pattern, judged on one event.

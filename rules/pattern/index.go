@@ -1,10 +1,11 @@
 package pattern
 
 import (
-	"millrace/bus/event"
 	"slices"
 	"strings"
 	"time"
+
+	"millrace/bus/event"
 )
 
 // Index is many patterns judged together: the event is walked once, and only if

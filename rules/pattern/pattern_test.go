@@ -2,9 +2,10 @@ package pattern
 
 import (
 	"errors"
-	"millrace/bus/event"
 	"testing"
 	"time"
+
+	"millrace/bus/event"
 )
 
 // testEvent is an event with every attribute and the data given.

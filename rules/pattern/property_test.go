@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
-	"millrace/bus/event"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"millrace/bus/event"
 
 	"pgregory.net/rapid"
 )

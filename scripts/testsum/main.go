@@ -34,6 +34,7 @@ type key struct{ pkg, test string }
 // summary gathers what happened.
 type summary struct {
 	out                     io.Writer
+	broken                  error // of out
 	output                  map[key][]string
 	passed, failed          int
 	failedNames             []string
@@ -71,7 +72,7 @@ func (s *summary) read(r io.Reader) error {
 	for lines.Scan() {
 		var e event
 		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Action == "" {
-			fmt.Fprintln(s.out, lines.Text())
+			s.printf("%s\n", lines.Text())
 			continue
 		}
 		s.take(e)
@@ -83,7 +84,7 @@ func (s *summary) take(e event) {
 	k := key{e.Package, e.Test}
 	switch e.Action {
 	case "build-output":
-		fmt.Fprint(s.out, e.Output)
+		s.printf("%s", e.Output)
 	case "build-fail":
 		s.fail(e.ImportPath + " (does not build)")
 	case "output":
@@ -115,7 +116,7 @@ func (s *summary) end(k key, e event) {
 			word = "FAIL"
 			s.failedPackage(k, lines)
 		}
-		fmt.Fprintf(s.out, "%s %-40s %6.1f s\n", word, k.pkg, e.Elapsed)
+		s.printf("%s %-40s %6.1f s\n", word, k.pkg, e.Elapsed)
 		return
 	}
 	name := k.pkg + " " + k.test
@@ -126,7 +127,7 @@ func (s *summary) end(k key, e event) {
 		s.skipped[name] = reason(lines)
 	case "fail":
 		s.fail(name)
-		fmt.Fprint(s.out, strings.Join(lines, ""))
+		s.printf("%s", strings.Join(lines, ""))
 	}
 }
 
@@ -139,7 +140,7 @@ func (s *summary) failedPackage(k key, lines []string) {
 			delete(s.output, other)
 		}
 	}
-	fmt.Fprint(s.out, strings.Join(lines, ""))
+	s.printf("%s", strings.Join(lines, ""))
 	if !slices.ContainsFunc(s.failedNames, func(n string) bool { return strings.HasPrefix(n, k.pkg) }) {
 		s.fail(k.pkg)
 	}
@@ -167,16 +168,23 @@ func reason(lines []string) string {
 	return "no reason given"
 }
 
+// printf writes to out; the first failure is kept for the end.
+func (s *summary) printf(format string, args ...any) {
+	if _, err := fmt.Fprintf(s.out, format, args...); err != nil && s.broken == nil {
+		s.broken = err
+	}
+}
+
 // close writes the summary.
 func (s *summary) close(notes string) error {
-	fmt.Fprintln(s.out, "\nSummary")
-	fmt.Fprintf(s.out, "  %d tests passed, %d failed, %d skipped, in %d packages (%d of them without tests)\n",
+	s.printf("\nSummary\n")
+	s.printf("  %d tests passed, %d failed, %d skipped, in %d packages (%d of them without tests)\n",
 		s.passed, s.failed, len(s.skipped), s.packages, s.packagesEmpty)
 	for _, name := range slices.Sorted(maps.Keys(s.counterparts)) {
-		fmt.Fprintf(s.out, "  ran against %s: %s\n", name, strings.Join(slices.Sorted(maps.Keys(s.counterparts[name])), ", "))
+		s.printf("  ran against %s: %s\n", name, strings.Join(slices.Sorted(maps.Keys(s.counterparts[name])), ", "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.skipped)) {
-		fmt.Fprintf(s.out, "  skipped: %s, because %s\n", name, s.skipped[name])
+		s.printf("  skipped: %s, because %s\n", name, s.skipped[name])
 	}
 	if notes != "" {
 		b, err := os.ReadFile(notes)
@@ -184,11 +192,11 @@ func (s *summary) close(notes string) error {
 			return err
 		}
 		for line := range strings.Lines(string(b)) {
-			fmt.Fprintf(s.out, "  missing: %s", line)
+			s.printf("  missing: %s", line)
 		}
 	}
 	for _, name := range s.failedNames {
-		fmt.Fprintf(s.out, "  FAILED: %s\n", name)
+		s.printf("  FAILED: %s\n", name)
 	}
-	return nil
+	return s.broken
 }

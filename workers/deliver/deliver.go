@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
+	"time"
+
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
-	"slices"
-	"strings"
-	"time"
 )
 
 // held is a record that the sink refused alone, on its way to the next try.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
-	"time"
 )
 
 const idleWait = 5 * time.Second

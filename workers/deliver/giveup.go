@@ -3,10 +3,11 @@ package deliver
 import (
 	"context"
 	"fmt"
+	"time"
+
 	"millrace/bus/event"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
-	"time"
 )
 
 // failed notes that n records of a lane, rec among them, could not be delivered.

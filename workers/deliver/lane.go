@@ -3,13 +3,14 @@ package deliver
 import (
 	"context"
 	"errors"
+	"strconv"
+	"time"
+
 	"millrace/bus/event"
 	"millrace/connectors"
 	"millrace/transforms"
 	"millrace/workers/letters"
 	"millrace/workers/loop"
-	"strconv"
-	"time"
 )
 
 // Unit delivers: the topic and http targets of a rule, or a sink connector.

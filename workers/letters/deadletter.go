@@ -5,11 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
+
 	"millrace/bus"
 	"millrace/bus/event"
 	"millrace/workers/loop"
-	"slices"
-	"strconv"
 )
 
 // Extensions of dead letters and of what was redriven from them.

@@ -2,8 +2,9 @@ package letters
 
 import (
 	"errors"
-	"millrace/bus"
 	"testing"
+
+	"millrace/bus"
 )
 
 func TestCheck(t *testing.T) {

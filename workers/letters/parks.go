@@ -3,9 +3,10 @@ package letters
 import (
 	"context"
 	"encoding/json"
+	"strings"
+
 	"millrace/bus"
 	"millrace/workers/loop"
-	"strings"
 )
 
 // Parks are the parked keys of a task's slots: the first failure of a key parks

@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/workers/loop"
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/workers/loop"
 )
 
 // ErrNotRedrivable says that a dead letter has no event that could be delivered

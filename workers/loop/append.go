@@ -4,9 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"millrace/bus"
 	"strconv"
 	"time"
+
+	"millrace/bus"
 )
 
 // Appender stores batches for one run of a loop. It retries what may pass, always

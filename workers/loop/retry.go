@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
+	"time"
+
 	"millrace/bus"
 	"millrace/connectors"
 	"millrace/transforms"
 	"millrace/transforms/embed"
-	"strings"
-	"time"
 )
 
 // OnError says what happens to an event, and to its key, once no try is left.

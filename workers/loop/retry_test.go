@@ -3,14 +3,15 @@ package loop
 import (
 	"errors"
 	"fmt"
-	"millrace/bus"
-	"millrace/connectors"
-	"millrace/transforms"
-	"millrace/transforms/embed"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"millrace/bus"
+	"millrace/connectors"
+	"millrace/transforms"
+	"millrace/transforms/embed"
 )
 
 func TestSchedules(t *testing.T) {

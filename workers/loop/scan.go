@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"iter"
+
 	"millrace/bus"
 	"millrace/bus/event"
 )

@@ -4,11 +4,12 @@ import (
 	"context"
 	"iter"
 	"maps"
-	"millrace/bus"
-	"millrace/connectors"
 	"slices"
 	"strings"
 	"sync"
+
+	"millrace/bus"
+	"millrace/connectors"
 )
 
 // State is a component's store. What it puts waits until the loop takes it into

@@ -2,9 +2,10 @@ package loop
 
 import (
 	"fmt"
-	"millrace/bus"
 	"strings"
 	"testing"
+
+	"millrace/bus"
 )
 
 func TestStateSeesItsOwnPuts(t *testing.T) {

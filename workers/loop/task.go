@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"millrace/bus"
-	"millrace/bus/event"
-	"millrace/connectors"
-	"millrace/transforms"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/bus"
+	"millrace/bus/event"
+	"millrace/connectors"
+	"millrace/transforms"
 )
 
 // Run is a loop: it works until ctx ends or something fails. io.EOF and nil say
