@@ -5,83 +5,26 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"unicode/utf8"
 
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/japanese"
-	"golang.org/x/text/encoding/korean"
-	"golang.org/x/text/encoding/simplifiedchinese"
-	"golang.org/x/text/encoding/traditionalchinese"
-	"golang.org/x/text/encoding/unicode"
-	"golang.org/x/text/encoding/unicode/utf32"
+	"millrace/connectors/mysql/cell"
 )
-
-// charset turns stored bytes into text. The zero value is UTF-8.
-type charset struct {
-	single *[256]rune        // where every byte is a character
-	multi  encoding.Encoding // where more may be
-}
 
 // binaryCollation is the id of the one collation of binary data.
 const binaryCollation = 63
 
-// text is raw as UTF-8. The result may share raw's bytes.
-func (c *charset) text(raw []byte) ([]byte, error) {
-	switch {
-	case c.single != nil:
-		out := make([]byte, 0, len(raw)+8)
-		for _, b := range raw {
-			out = utf8.AppendRune(out, c.single[b])
-		}
-		return out, nil
-	case c.multi != nil:
-		return c.multi.NewDecoder().Bytes(raw)
-	default:
-		return raw, nil
-	}
-}
-
-// multibyte are the character sets whose decoders come with the program. Those
-// with one byte per character are asked from the server.
-func multibyte(name string) (encoding.Encoding, bool) {
-	switch name {
-	case "gbk", "gb2312":
-		return simplifiedchinese.GBK, true
-	case "gb18030":
-		return simplifiedchinese.GB18030, true
-	case "big5":
-		return traditionalchinese.Big5, true
-	case "sjis", "cp932":
-		return japanese.ShiftJIS, true
-	case "ujis", "eucjpms":
-		return japanese.EUCJP, true
-	case "euckr":
-		return korean.EUCKR, true
-	case "ucs2", "utf16":
-		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM), true
-	case "utf16le":
-		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), true
-	case "utf32":
-		return utf32.UTF32(utf32.BigEndian, utf32.IgnoreBOM), true
-	case "utf8", "utf8mb3", "utf8mb4", "ascii":
-		return nil, true
-	}
-	return nil, false
-}
-
 // charset returns the decoder of a character set.
-func (s *server) charset(ctx context.Context, name string) (*charset, error) {
+func (s *server) charset(ctx context.Context, name string) (*cell.Charset, error) {
 	if c := s.charsets[name]; c != nil {
 		return c, nil
 	}
-	c := &charset{}
-	enc, known := multibyte(name)
-	if c.multi = enc; !known {
+	c := &cell.Charset{}
+	enc, known := cell.Multibyte(name)
+	if c.Multi = enc; !known {
 		table, err := s.singleBytes(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		c.single = table
+		c.Single = table
 	}
 	s.charsets[name] = c
 	return c, nil
@@ -114,7 +57,7 @@ func (s *server) singleBytes(ctx context.Context, name string) (*[256]rune, erro
 }
 
 // collation returns the decoder for a collation's id; nil is binary.
-func (s *server) collation(ctx context.Context, id uint64) (*charset, error) {
+func (s *server) collation(ctx context.Context, id uint64) (*cell.Charset, error) {
 	if id == binaryCollation {
 		return nil, nil //nolint:nilnil // binary data has no characters
 	}

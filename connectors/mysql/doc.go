@@ -8,7 +8,7 @@
 // tables and rows it has passed, and from which view of the data each part was
 // read; the stream leaves out what a later view already held.
 //
-// server asks the database, schema knows what a table's columns are, column
-// writes one value, row one event; snapshot and stream feed them, so a row looks
-// the same whichever way it came.
+// server asks the database, table knows what its columns are, package cell writes
+// one value, maker one event; snapshot and stream feed them, so a row looks the
+// same whichever way it came.
 package mysql

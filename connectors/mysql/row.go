@@ -9,6 +9,7 @@ import (
 
 	"millrace/bus/event"
 	"millrace/connectors"
+	"millrace/connectors/mysql/cell"
 )
 
 // The types of row events. The runtime knows by the prefix that they must not be
@@ -108,8 +109,8 @@ func (t *table) appendRow(dst []byte, values []any, which []int, live bool) ([]b
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, t.columns[at].label...)
-		if dst, err = t.columns[at].append(dst, values[at], live); err != nil {
+		dst = append(dst, t.columns[at].Label...)
+		if dst, err = t.columns[at].Append(dst, values[at], live); err != nil {
 			return dst, fmt.Errorf("table %s: %w", t.full(), err)
 		}
 	}
@@ -188,8 +189,8 @@ func (m *maker) envelope(t *table, op string, before, after []byte, o *origin) [
 }
 
 // number is the text of a value that is an integer, without quotes.
-func number(c *column, v any, live bool) (string, error) {
-	b, err := c.append(nil, v, live)
+func number(c *cell.Column, v any, live bool) (string, error) {
+	b, err := c.Append(nil, v, live)
 	if err != nil || len(b) == 0 {
 		return "", err
 	}

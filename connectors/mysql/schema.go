@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"millrace/bus/event"
+	"millrace/connectors/mysql/cell"
 )
 
 // table is what is known of a table at one time.
 type table struct {
 	db, name string
-	columns  []column
+	columns  []cell.Column
 	key      []int // the primary key's columns, in its order; empty: none
 }
 
@@ -24,102 +24,11 @@ func (t *table) full() string { return t.db + "." + t.name }
 // the key is otherwise.
 func (t *table) integer() int {
 	if len(t.key) == 1 {
-		if k := t.columns[t.key[0]].kind; k == kindInt || k == kindUint64 {
+		if k := t.columns[t.key[0]].Kind; k == cell.KindInt || k == cell.KindUint64 {
 			return t.key[0]
 		}
 	}
 	return -1
-}
-
-// kind is how a column's values are written.
-type kind uint8
-
-const (
-	kindUnknown kind = iota
-	kindInt          // numbers of up to 64 bits, but unsigned 64
-	kindUint64       // as text
-	kindFloat
-	kindDouble
-	kindDecimal
-	kindDate
-	kindDatetime
-	kindTimestamp
-	kindTime
-	kindYear
-	kindBit
-	kindEnum
-	kindSet
-	kindText
-	kindBinary
-	kindJSON
-	kindGeometry
-	kindVector
-	kindUUID
-	kindInet
-)
-
-// column is one column of a table.
-type column struct {
-	name     string
-	label    []byte // "name": as JSON
-	kind     kind
-	dataType string // as the server calls it; empty where only the binlog was asked
-	unsigned bool
-	charset  *charset // of text, enum and set
-	values   []string // of enum and set
-	width    int      // of BINARY in bytes (0 = not padded), of BIT in bits
-	decimals int      // of times: digits of a second's fraction
-}
-
-func (c *column) named(name string) {
-	c.name = name
-	c.label = append(event.AppendQuoted(nil, name), ':')
-}
-
-// kindOf is how values of a type that information_schema names are written;
-// an unsigned bigint's are text besides.
-func kindOf(dataType string) kind {
-	switch dataType {
-	case "tinyint", "smallint", "mediumint", "int", "bigint":
-		return kindInt
-	case "float":
-		return kindFloat
-	case "double":
-		return kindDouble
-	case "decimal":
-		return kindDecimal
-	case "date":
-		return kindDate
-	case "datetime":
-		return kindDatetime
-	case "timestamp":
-		return kindTimestamp
-	case "time":
-		return kindTime
-	case "year":
-		return kindYear
-	case "bit":
-		return kindBit
-	case "enum":
-		return kindEnum
-	case "set":
-		return kindSet
-	case "char", "varchar", "tinytext", "text", "mediumtext", "longtext":
-		return kindText
-	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
-		return kindBinary
-	case "json":
-		return kindJSON
-	case "vector":
-		return kindVector
-	case "uuid":
-		return kindUUID
-	case "inet4", "inet6":
-		return kindInet
-	case "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection":
-		return kindGeometry
-	}
-	return kindUnknown
 }
 
 // tables lists the captured tables, by name.
@@ -153,26 +62,26 @@ func (s *server) load(ctx context.Context, t *table) error {
 			if err := scan(&name, &dataType, &columnType, &charset, &octets, &precision, &fraction); err != nil {
 				return err
 			}
-			c := column{dataType: dataType, kind: kindOf(dataType), unsigned: strings.Contains(columnType, "unsigned"), decimals: int(fraction.Int64)}
-			c.named(name)
+			c := cell.Column{DataType: dataType, Kind: cell.KindOf(dataType), Unsigned: strings.Contains(columnType, "unsigned"), Decimals: int(fraction.Int64)}
+			c.SetName(name)
 			switch {
 			case strings.Contains(columnType, " COMPRESSED"): // MariaDB's; the binlog has another form
-				c.kind = kindUnknown
-			case dataType == "bigint" && c.unsigned:
-				c.kind = kindUint64
+				c.Kind = cell.KindUnknown
+			case dataType == "bigint" && c.Unsigned:
+				c.Kind = cell.KindUint64
 			case dataType == "binary":
-				c.width = int(octets.Int64)
-			case c.kind == kindBit:
-				c.width = int(precision.Int64)
-			case c.kind == kindEnum || c.kind == kindSet:
-				c.values = listed(columnType)
+				c.Width = int(octets.Int64)
+			case c.Kind == cell.KindBit:
+				c.Width = int(precision.Int64)
+			case c.Kind == cell.KindEnum || c.Kind == cell.KindSet:
+				c.Values = listed(columnType)
 			}
-			if charset.Valid && c.kind != kindJSON {
+			if charset.Valid && c.Kind != cell.KindJSON {
 				dec, err := s.charset(ctx, charset.String)
 				if err != nil {
 					return fmt.Errorf("table %s: column %s: %w", t.full(), name, err)
 				}
-				c.charset = dec
+				c.Charset = dec
 			}
 			t.columns = append(t.columns, c)
 			return nil
@@ -201,7 +110,7 @@ func (s *server) loadKey(ctx context.Context, t *table) error {
 }
 
 func (t *table) find(name string) int {
-	return slices.IndexFunc(t.columns, func(c column) bool { return c.name == name })
+	return slices.IndexFunc(t.columns, func(c cell.Column) bool { return c.Name == name })
 }
 
 // markJSON finds the columns that MariaDB made of type JSON: texts with a check.
@@ -213,8 +122,8 @@ func (s *server) markJSON(ctx context.Context, t *table) error {
 				return err
 			}
 			for i := range t.columns {
-				if c := &t.columns[i]; c.dataType == "longtext" && strings.EqualFold(clause, "json_valid("+quoteName(c.name)+")") {
-					c.kind = kindJSON
+				if c := &t.columns[i]; c.DataType == "longtext" && strings.EqualFold(clause, "json_valid("+quoteName(c.Name)+")") {
+					c.Kind = cell.KindJSON
 				}
 			}
 			return nil

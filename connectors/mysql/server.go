@@ -12,6 +12,8 @@ import (
 	"time"
 
 	driver "github.com/go-sql-driver/mysql"
+
+	"millrace/connectors/mysql/cell"
 )
 
 // Errors of the server that are told apart.
@@ -36,7 +38,7 @@ type server struct {
 	identity string
 	id       uint32
 
-	charsets   map[string]*charset
+	charsets   map[string]*cell.Charset
 	collations map[uint64]string // id → character set
 }
 
@@ -50,7 +52,7 @@ func (s *server) flavor() string {
 
 // connect opens the database and asks who it is.
 func connect(ctx context.Context, c *config) (*server, error) {
-	s := &server{addr: net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), dial: &dialer{timeout: c.ConnectTimeout}, charsets: map[string]*charset{}}
+	s := &server{addr: net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), dial: &dialer{timeout: c.ConnectTimeout}, charsets: map[string]*cell.Charset{}}
 	cfg := driver.NewConfig()
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.Timeout = c.User, c.Password.Reveal(), "tcp", s.addr, c.ConnectTimeout
 	cfg.DialFunc, cfg.Collation = s.dial.dial, "utf8mb4_general_ci"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"millrace/connectors"
+	"millrace/connectors/mysql/cell"
 )
 
 // snapshot reads the captured tables, one after the other, as they are at one
@@ -146,10 +147,10 @@ func (sn *snapshot) begin(ctx context.Context, last string) error {
 	var columns, order []string
 	for i := range t.columns {
 		c := &t.columns[i]
-		if c.kind == kindUnknown {
-			return fmt.Errorf("table %s: column %s: type %s is not supported: leave the table out with table.exclude.list", t.full(), c.name, c.dataType)
+		if c.Kind == cell.KindUnknown {
+			return fmt.Errorf("table %s: column %s: type %s is not supported: leave the table out with table.exclude.list", t.full(), c.Name, c.DataType)
 		}
-		columns = append(columns, quoteName(c.name))
+		columns = append(columns, quoteName(c.Name))
 	}
 	for _, i := range t.key {
 		order = append(order, columns[i])

@@ -7,6 +7,8 @@ import (
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/go-mysql-org/go-mysql/replication"
+
+	"millrace/connectors/mysql/cell"
 )
 
 // fromSchema says what the columns of a TABLE_MAP event are by what
@@ -32,17 +34,17 @@ func (s *server) fromMap(ctx context.Context, m *replication.TableMapEvent) (*ta
 	unsigned, texts, lists := m.UnsignedMap(), m.CollationMap(), m.EnumSetCollationMap()
 	enums, sets := m.EnumStrValueMap(), m.SetStrValueMap()
 	for i, name := range m.ColumnNameString() {
-		c := column{unsigned: unsigned[i], values: enums[i]}
-		c.named(name)
-		c.shape(m, i)
-		if c.kind == kindSet {
-			c.values = sets[i]
+		c := cell.Column{Unsigned: unsigned[i], Values: enums[i]}
+		c.SetName(name)
+		shape(&c, m, i)
+		if c.Kind == cell.KindSet {
+			c.Values = sets[i]
 		}
 		collation, known := texts[i]
-		if c.kind == kindEnum || c.kind == kindSet {
+		if c.Kind == cell.KindEnum || c.Kind == cell.KindSet {
 			collation, known = lists[i]
 		}
-		if c.kind == kindText || c.kind == kindEnum || c.kind == kindSet {
+		if c.Kind == cell.KindText || c.Kind == cell.KindEnum || c.Kind == cell.KindSet {
 			if !known {
 				return nil, fmt.Errorf("table %s: column %s: the binlog does not tell its character set", t.full(), name)
 			}
@@ -51,9 +53,9 @@ func (s *server) fromMap(ctx context.Context, m *replication.TableMapEvent) (*ta
 			}
 		}
 		if j := now.find(name); j >= 0 {
-			c.refine(&now.columns[j])
+			refine(&c, &now.columns[j])
 		}
-		if c.kind == kindUnknown {
+		if c.Kind == cell.KindUnknown {
 			return nil, unsupported(t, &c, m.ColumnType[i])
 		}
 		t.columns = append(t.columns, c)
@@ -64,81 +66,81 @@ func (s *server) fromMap(ctx context.Context, m *replication.TableMapEvent) (*ta
 	return t, nil
 }
 
-func unsupported(t *table, c *column, typ byte) error {
-	return fmt.Errorf("table %s: column %s: type %d of the binlog is not supported: leave the table out with table.exclude.list", t.full(), c.name, typ)
+func unsupported(t *table, c *cell.Column, typ byte) error {
+	return fmt.Errorf("table %s: column %s: type %d of the binlog is not supported: leave the table out with table.exclude.list", t.full(), c.Name, typ)
 }
 
 // decoder sets a column's character set, and its values in it.
-func (s *server) decoder(ctx context.Context, c *column, m *replication.TableMapEvent, i int, collation uint64) (err error) {
-	if c.charset, err = s.collation(ctx, collation); err != nil {
+func (s *server) decoder(ctx context.Context, c *cell.Column, m *replication.TableMapEvent, i int, collation uint64) (err error) {
+	if c.Charset, err = s.collation(ctx, collation); err != nil {
 		return err
 	}
-	if c.charset == nil {
-		if c.kind == kindText {
-			c.kind = kindBinary
+	if c.Charset == nil {
+		if c.Kind == cell.KindText {
+			c.Kind = cell.KindBinary
 			if m.ColumnType[i] == gomysql.MYSQL_TYPE_STRING {
-				c.width = stringLength(m.ColumnMeta[i])
+				c.Width = stringLength(m.ColumnMeta[i])
 			}
 		}
-		c.charset = &charset{} // an enum of binary values is taken as it is
+		c.Charset = &cell.Charset{} // an enum of binary values is taken as it is
 	}
-	c.values = slices.Clone(c.values)
-	for j, v := range c.values {
-		text, err := c.charset.text([]byte(v))
+	c.Values = slices.Clone(c.Values)
+	for j, v := range c.Values {
+		text, err := c.Charset.Text([]byte(v))
 		if err != nil {
 			return err
 		}
-		c.values[j] = string(text)
+		c.Values[j] = string(text)
 	}
 	return nil
 }
 
 // shape says what the binlog's type of a column is. What looks like text may be
 // binary: its character set tells.
-func (c *column) shape(m *replication.TableMapEvent, i int) {
+func shape(c *cell.Column, m *replication.TableMapEvent, i int) {
 	meta := m.ColumnMeta[i]
 	switch m.ColumnType[i] {
 	case gomysql.MYSQL_TYPE_TINY, gomysql.MYSQL_TYPE_SHORT, gomysql.MYSQL_TYPE_INT24, gomysql.MYSQL_TYPE_LONG:
-		c.kind = kindInt
+		c.Kind = cell.KindInt
 	case gomysql.MYSQL_TYPE_LONGLONG:
-		c.kind = kindInt
-		if c.unsigned {
-			c.kind = kindUint64
+		c.Kind = cell.KindInt
+		if c.Unsigned {
+			c.Kind = cell.KindUint64
 		}
 	case gomysql.MYSQL_TYPE_FLOAT:
-		c.kind = kindFloat
+		c.Kind = cell.KindFloat
 	case gomysql.MYSQL_TYPE_DOUBLE:
-		c.kind = kindDouble
+		c.Kind = cell.KindDouble
 	case gomysql.MYSQL_TYPE_NEWDECIMAL:
-		c.kind = kindDecimal
+		c.Kind = cell.KindDecimal
 	case gomysql.MYSQL_TYPE_DATE, gomysql.MYSQL_TYPE_NEWDATE:
-		c.kind = kindDate
+		c.Kind = cell.KindDate
 	case gomysql.MYSQL_TYPE_DATETIME, gomysql.MYSQL_TYPE_DATETIME2:
-		c.kind, c.decimals = kindDatetime, int(meta)
+		c.Kind, c.Decimals = cell.KindDatetime, int(meta)
 	case gomysql.MYSQL_TYPE_TIMESTAMP, gomysql.MYSQL_TYPE_TIMESTAMP2:
-		c.kind, c.decimals = kindTimestamp, int(meta)
+		c.Kind, c.Decimals = cell.KindTimestamp, int(meta)
 	case gomysql.MYSQL_TYPE_TIME, gomysql.MYSQL_TYPE_TIME2:
-		c.kind, c.decimals = kindTime, int(meta)
+		c.Kind, c.Decimals = cell.KindTime, int(meta)
 	case gomysql.MYSQL_TYPE_YEAR:
-		c.kind = kindYear
+		c.Kind = cell.KindYear
 	case gomysql.MYSQL_TYPE_BIT:
-		c.kind, c.width = kindBit, int(meta>>8)*8+int(meta&0xff)
+		c.Kind, c.Width = cell.KindBit, int(meta>>8)*8+int(meta&0xff)
 	case gomysql.MYSQL_TYPE_JSON:
-		c.kind = kindJSON
+		c.Kind = cell.KindJSON
 	case gomysql.MYSQL_TYPE_GEOMETRY:
-		c.kind = kindGeometry
+		c.Kind = cell.KindGeometry
 	case gomysql.MYSQL_TYPE_VECTOR:
-		c.kind = kindVector
+		c.Kind = cell.KindVector
 	case gomysql.MYSQL_TYPE_VARCHAR, gomysql.MYSQL_TYPE_VAR_STRING, gomysql.MYSQL_TYPE_BLOB:
-		c.kind = kindText
+		c.Kind = cell.KindText
 	case gomysql.MYSQL_TYPE_STRING:
 		switch byte(meta >> 8) {
 		case gomysql.MYSQL_TYPE_ENUM:
-			c.kind = kindEnum
+			c.Kind = cell.KindEnum
 		case gomysql.MYSQL_TYPE_SET:
-			c.kind = kindSet
+			c.Kind = cell.KindSet
 		default:
-			c.kind = kindText
+			c.Kind = cell.KindText
 		}
 	}
 }
@@ -154,14 +156,14 @@ func stringLength(meta uint16) int {
 
 // refine takes over what information_schema alone tells, where it can be true of
 // a column as the binlog shows it.
-func (c *column) refine(now *column) {
-	c.dataType = now.dataType
+func refine(c *cell.Column, now *cell.Column) {
+	c.DataType = now.DataType
 	switch {
-	case now.kind == kindJSON && c.kind == kindText,
-		now.kind == kindVector && c.kind == kindBinary,
-		now.kind == kindUUID && c.kind == kindBinary && c.width == 16,
-		now.kind == kindInet && c.kind == kindBinary && (c.width == 4 || c.width == 16):
-		c.kind = now.kind
+	case now.Kind == cell.KindJSON && c.Kind == cell.KindText,
+		now.Kind == cell.KindVector && c.Kind == cell.KindBinary,
+		now.Kind == cell.KindUUID && c.Kind == cell.KindBinary && c.Width == 16,
+		now.Kind == cell.KindInet && c.Kind == cell.KindBinary && (c.Width == 4 || c.Width == 16):
+		c.Kind = now.Kind
 	}
 }
 
@@ -172,32 +174,32 @@ func fits(now *table, m *replication.TableMapEvent) error {
 	}
 	for i := range now.columns {
 		c := &now.columns[i]
-		was := column{unsigned: c.unsigned}
-		was.shape(m, i)
+		was := cell.Column{Unsigned: c.Unsigned}
+		shape(&was, m, i)
 		switch {
-		case was.kind == kindUnknown:
+		case was.Kind == cell.KindUnknown:
 			return unsupported(now, c, m.ColumnType[i])
-		case was.kind != c.kind && (was.kind != kindText || !c.textual()), was.decimals != c.decimals, was.kind == kindBit && was.width != c.width:
-			return fmt.Errorf("table %s: column %s had another type in the binlog than now: %s", now.full(), c.name, metadataFix)
+		case was.Kind != c.Kind && (was.Kind != cell.KindText || !textual(c)), was.Decimals != c.Decimals, was.Kind == cell.KindBit && was.Width != c.Width:
+			return fmt.Errorf("table %s: column %s had another type in the binlog than now: %s", now.full(), c.Name, metadataFix)
 		}
-		if c.kind == kindUUID || c.kind == kindInet {
-			c.width = stringLength(m.ColumnMeta[i])
+		if c.Kind == cell.KindUUID || c.Kind == cell.KindInet {
+			c.Width = stringLength(m.ColumnMeta[i])
 		}
 	}
 	return nil
 }
 
 // textual reports whether the binlog shows the column like text.
-func (c *column) textual() bool {
-	return c.kind == kindText || c.kind == kindBinary || c.kind == kindJSON || c.kind == kindVector || c.kind == kindUUID || c.kind == kindInet
+func textual(c *cell.Column) bool {
+	return c.Kind == cell.KindText || c.Kind == cell.KindBinary || c.Kind == cell.KindJSON || c.Kind == cell.KindVector || c.Kind == cell.KindUUID || c.Kind == cell.KindInet
 }
 
 // decodable reports whether all columns of a table are of known types; the sizes of
 // others are not known.
 func decodable(m *replication.TableMapEvent) bool {
 	for i := range m.ColumnType {
-		var c column
-		if c.shape(m, i); c.kind == kindUnknown {
+		var c cell.Column
+		if shape(&c, m, i); c.Kind == cell.KindUnknown {
 			return false
 		}
 	}

@@ -1,4 +1,4 @@
-package mysql
+package cell
 
 import (
 	"encoding/base64"
@@ -17,68 +17,68 @@ import (
 // reader of JSON can hold.
 const numberBits = 53
 
-// append writes a value as JSON. v is what the binlog gave (live) or what a
+// Append writes a value as JSON. v is what the binlog gave (live) or what a
 // prepared statement did; both must look the same.
-func (c *column) append(dst []byte, v any, live bool) ([]byte, error) {
+func (c *Column) Append(dst []byte, v any, live bool) ([]byte, error) {
 	if v == nil {
 		return append(dst, "null"...), nil
 	}
-	switch c.kind {
-	case kindInt, kindYear:
+	switch c.Kind {
+	case KindInt, KindYear:
 		return c.appendInt(dst, v)
-	case kindUint64:
+	case KindUint64:
 		dst, err := c.appendInt(append(dst, '"'), v)
 		return append(dst, '"'), err
-	case kindFloat, kindDouble:
+	case KindFloat, KindDouble:
 		switch f := v.(type) {
 		case float32:
 			return appendFloat(dst, float64(f), 32), nil
 		case float64:
 			return appendFloat(dst, f, 64), nil
 		}
-	case kindBit:
+	case KindBit:
 		return c.appendBit(dst, v)
-	case kindEnum, kindSet:
+	case KindEnum, KindSet:
 		if n, ok := v.(int64); ok {
 			return c.appendListed(dst, uint64(n)) //nolint:gosec // a set's bits
 		}
-	case kindUnknown, kindDecimal, kindDate, kindDatetime, kindTimestamp, kindTime, kindText, kindBinary, kindJSON, kindGeometry, kindVector, kindUUID, kindInet:
+	case KindUnknown, KindDecimal, KindDate, KindDatetime, KindTimestamp, KindTime, KindText, KindBinary, KindJSON, KindGeometry, KindVector, KindUUID, KindInet:
 	}
 	raw, ok := bytesOf(v)
 	if !ok {
-		return dst, fmt.Errorf("column %s: a value of type %T", c.name, v)
+		return dst, fmt.Errorf("column %s: a value of type %T", c.Name, v)
 	}
 	return c.appendBytes(dst, raw, live)
 }
 
 // appendBytes writes a value that came as bytes.
-func (c *column) appendBytes(dst, raw []byte, live bool) ([]byte, error) {
-	switch k := c.kind; {
-	case k == kindDecimal, !live && (k == kindUUID || k == kindInet):
+func (c *Column) appendBytes(dst, raw []byte, live bool) ([]byte, error) {
+	switch k := c.Kind; {
+	case k == KindDecimal, !live && (k == KindUUID || k == KindInet):
 		return event.AppendQuoted(dst, string(raw)), nil
-	case k == kindUUID || k == kindInet:
+	case k == KindUUID || k == KindInet:
 		return c.appendAddress(dst, raw)
-	case k == kindDate || k == kindDatetime || k == kindTimestamp || k == kindTime:
+	case k == KindDate || k == KindDatetime || k == KindTimestamp || k == KindTime:
 		return c.appendTime(dst, string(raw)), nil
-	case k == kindText || k == kindEnum || k == kindSet:
-		text, err := c.charset.text(raw)
+	case k == KindText || k == KindEnum || k == KindSet:
+		text, err := c.Charset.Text(raw)
 		if err != nil {
-			return dst, fmt.Errorf("column %s: %w", c.name, err)
+			return dst, fmt.Errorf("column %s: %w", c.Name, err)
 		}
 		return event.AppendQuoted(dst, string(text)), nil
-	case k == kindBinary:
-		return appendBase64(dst, raw, c.width), nil
-	case k == kindJSON:
+	case k == KindBinary:
+		return appendBase64(dst, raw, c.Width), nil
+	case k == KindJSON:
 		return c.appendJSON(dst, raw)
-	case k == kindGeometry && len(raw) >= 4:
+	case k == KindGeometry && len(raw) >= 4:
 		dst = strconv.AppendUint(append(dst, `{"srid":`...), uint64(binary.LittleEndian.Uint32(raw)), 10)
 		return append(appendBase64(append(dst, `,"wkb":`...), raw[4:], 0), '}'), nil
-	case k == kindGeometry:
+	case k == KindGeometry:
 		return append(dst, "null"...), nil
-	case k == kindVector:
+	case k == KindVector:
 		return appendVector(dst, raw), nil
 	}
-	return dst, fmt.Errorf("column %s: its type is not supported", c.name)
+	return dst, fmt.Errorf("column %s: its type is not supported", c.Name)
 }
 
 // bytesOf returns text, however it came.
@@ -94,7 +94,7 @@ func bytesOf(v any) ([]byte, bool) {
 
 // appendInt writes an integer. Where the binlog does not say that a column is
 // unsigned, its values come signed.
-func (c *column) appendInt(dst []byte, v any) ([]byte, error) {
+func (c *Column) appendInt(dst []byte, v any) ([]byte, error) {
 	var n int64
 	width := 64
 	switch v := v.(type) {
@@ -104,7 +104,7 @@ func (c *column) appendInt(dst []byte, v any) ([]byte, error) {
 		n, width = int64(v), 16
 	case int32:
 		n, width = int64(v), 32
-		if c.dataType == "mediumint" {
+		if c.DataType == "mediumint" {
 			width = 24
 		}
 	case int64:
@@ -122,9 +122,9 @@ func (c *column) appendInt(dst []byte, v any) ([]byte, error) {
 	case []byte:
 		return append(dst, v...), nil
 	default:
-		return dst, fmt.Errorf("column %s: a value of type %T", c.name, v)
+		return dst, fmt.Errorf("column %s: a value of type %T", c.Name, v)
 	}
-	if c.unsigned && n < 0 {
+	if c.Unsigned && n < 0 {
 		return strconv.AppendUint(dst, uint64(n)&(math.MaxUint64>>(64-width)), 10), nil //nolint:gosec // the same bits
 	}
 	return strconv.AppendInt(dst, n, 10), nil
@@ -139,7 +139,7 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	return strconv.AppendFloat(dst, f, format, -1, bits)
 }
 
-func (c *column) appendBit(dst []byte, v any) ([]byte, error) {
+func (c *Column) appendBit(dst []byte, v any) ([]byte, error) {
 	var n uint64
 	switch v := v.(type) {
 	case int64:
@@ -149,59 +149,59 @@ func (c *column) appendBit(dst []byte, v any) ([]byte, error) {
 			n = n<<8 | uint64(b)
 		}
 	default:
-		return dst, fmt.Errorf("column %s: a value of type %T", c.name, v)
+		return dst, fmt.Errorf("column %s: a value of type %T", c.Name, v)
 	}
-	if c.width <= numberBits {
+	if c.Width <= numberBits {
 		return strconv.AppendUint(dst, n, 10), nil
 	}
 	var all [8]byte
 	binary.BigEndian.PutUint64(all[:], n)
-	return appendBase64(dst, all[8-(c.width+7)/8:], 0), nil
+	return appendBase64(dst, all[8-(c.Width+7)/8:], 0), nil
 }
 
 // appendListed writes the text of an enum's index or a set's bits.
-func (c *column) appendListed(dst []byte, n uint64) ([]byte, error) {
-	if c.kind == kindEnum {
+func (c *Column) appendListed(dst []byte, n uint64) ([]byte, error) {
+	if c.Kind == KindEnum {
 		switch {
 		case n == 0: // what an invalid value became
 			return append(dst, `""`...), nil
-		case n > uint64(len(c.values)):
-			return dst, fmt.Errorf("column %s: value %d of an enum of %d", c.name, n, len(c.values))
+		case n > uint64(len(c.Values)):
+			return dst, fmt.Errorf("column %s: value %d of an enum of %d", c.Name, n, len(c.Values))
 		}
-		return event.AppendQuoted(dst, c.values[n-1]), nil
+		return event.AppendQuoted(dst, c.Values[n-1]), nil
 	}
 	var chosen []string
-	for i, value := range c.values {
+	for i, value := range c.Values {
 		if n&(1<<i) != 0 {
 			chosen = append(chosen, value)
 			n &^= 1 << i
 		}
 	}
 	if n != 0 {
-		return dst, fmt.Errorf("column %s: value %#x of a set of %d", c.name, n, len(c.values))
+		return dst, fmt.Errorf("column %s: value %#x of a set of %d", c.Name, n, len(c.Values))
 	}
 	return event.AppendQuoted(dst, strings.Join(chosen, ",")), nil
 }
 
 // appendTime writes a date or time with as many digits of the second's fraction as
 // the column has. Dates with a zero month or day are none.
-func (c *column) appendTime(dst []byte, s string) []byte {
-	if c.kind != kindTime && (len(s) < 10 || s[5:7] == "00" || s[8:10] == "00") {
+func (c *Column) appendTime(dst []byte, s string) []byte {
+	if c.Kind != KindTime && (len(s) < 10 || s[5:7] == "00" || s[8:10] == "00") {
 		return append(dst, "null"...)
 	}
 	dst = append(dst, '"')
-	if c.kind == kindDate {
+	if c.Kind == KindDate {
 		return append(append(dst, s[:10]...), '"')
 	}
-	if c.kind != kindTime {
+	if c.Kind != KindTime {
 		dst = append(append(dst, s[:10]...), 'T')
 		s = s[11:]
 	}
 	whole, fraction, _ := strings.Cut(s, ".")
 	dst = append(dst, whole...)
-	if c.decimals > 0 {
+	if c.Decimals > 0 {
 		dst = append(dst, '.')
-		for i := range c.decimals {
+		for i := range c.Decimals {
 			if i < len(fraction) {
 				dst = append(dst, fraction[i])
 			} else {
@@ -209,7 +209,7 @@ func (c *column) appendTime(dst []byte, s string) []byte {
 			}
 		}
 	}
-	if c.kind == kindTimestamp {
+	if c.Kind == KindTimestamp {
 		dst = append(dst, 'Z')
 	}
 	return append(dst, '"')
@@ -228,12 +228,12 @@ func appendBase64(dst, raw []byte, width int) []byte {
 
 // appendJSON writes a document as it is, without the space between its parts.
 // What is none (MariaDB may hold such where its check is off) becomes a string.
-func (c *column) appendJSON(dst, raw []byte) ([]byte, error) {
+func (c *Column) appendJSON(dst, raw []byte) ([]byte, error) {
 	text := raw
-	if c.charset != nil {
-		decoded, err := c.charset.text(raw)
+	if c.Charset != nil {
+		decoded, err := c.Charset.Text(raw)
 		if err != nil {
-			return dst, fmt.Errorf("column %s: %w", c.name, err)
+			return dst, fmt.Errorf("column %s: %w", c.Name, err)
 		}
 		text = decoded
 	}
@@ -282,14 +282,14 @@ func appendVector(dst, raw []byte) []byte {
 }
 
 // appendAddress writes what MariaDB stores as bytes and shows as text.
-func (c *column) appendAddress(dst, raw []byte) ([]byte, error) {
-	full := append(slices.Clone(raw), make([]byte, max(0, c.width-len(raw)))...)
-	if c.kind == kindUUID {
+func (c *Column) appendAddress(dst, raw []byte) ([]byte, error) {
+	full := append(slices.Clone(raw), make([]byte, max(0, c.Width-len(raw)))...)
+	if c.Kind == KindUUID {
 		return appendUUID(dst, full)
 	}
 	addr, ok := netip.AddrFromSlice(full)
 	if !ok {
-		return dst, fmt.Errorf("column %s: an address of %d bytes", c.name, len(full))
+		return dst, fmt.Errorf("column %s: an address of %d bytes", c.Name, len(full))
 	}
 	return event.AppendQuoted(dst, addr.String()), nil
 }
