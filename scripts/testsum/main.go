@@ -46,12 +46,7 @@ type summary struct {
 func main() {
 	notes := flag.String("notes", "", "file with lines on what could not be used")
 	flag.Parse()
-	s := &summary{
-		out:          os.Stdout,
-		output:       make(map[key][]string),
-		skipped:      make(map[string]string),
-		counterparts: make(map[string]map[string]bool),
-	}
+	s := newSummary(os.Stdout)
 	if err := s.read(os.Stdin); err != nil {
 		fmt.Fprintf(os.Stderr, "testsum: %v\n", err)
 		os.Exit(1)
@@ -60,10 +55,22 @@ func main() {
 		fmt.Fprintf(os.Stderr, "testsum: %v\n", err)
 		os.Exit(1)
 	}
-	if s.failed > 0 || s.passed == 0 {
+	if !s.fine() {
 		os.Exit(1)
 	}
 }
+
+func newSummary(out io.Writer) *summary {
+	return &summary{
+		out:          out,
+		output:       make(map[key][]string),
+		skipped:      make(map[string]string),
+		counterparts: make(map[string]map[string]bool),
+	}
+}
+
+// fine reports whether something ran and nothing failed.
+func (s *summary) fine() bool { return s.failed == 0 && s.passed > 0 }
 
 // read takes every line; one that is no JSON is shown as it is.
 func (s *summary) read(r io.Reader) error {
