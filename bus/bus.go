@@ -107,7 +107,7 @@ var _ Client = (*Bus)(nil)
 func Open(dir string, o Options) (*Bus, error) {
 	o.defaults()
 	lg, err := commitlog.Open(filepath.Join(dir, "log"), commitlog.Options{
-		FS: o.FS, SegmentBytes: o.SegmentBytes, MaxFrame: 2*o.MaxEvent + 1<<20, Logger: o.Logger,
+		FS: o.FS, SegmentBytes: o.SegmentBytes, OldestFirst: true, MaxFrame: 2*o.MaxEvent + 1<<20, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, corrupt(err)
@@ -136,7 +136,8 @@ func Open(dir string, o Options) (*Bus, error) {
 // openViews opens the views and brings them up to the log's end; views that
 // cannot belong to this log are thrown away and rebuilt.
 func (b *Bus) openViews(dir string) error {
-	o := index.Options{FS: b.o.ViewsFS, Logger: b.o.Logger}
+	mark := func(at uint64) uint32 { return b.log.Mark(commitlog.Position(at)) }
+	o := index.Options{FS: b.o.ViewsFS, Logger: b.o.Logger, Mark: mark}
 	ix, err := index.Open(dir, o)
 	var m index.Meta
 	if err == nil {
@@ -144,8 +145,8 @@ func (b *Bus) openViews(dir string) error {
 	}
 	first, end := uint64(b.log.First()), uint64(b.log.Synced())
 	// Invariant 1: views never pass the synced position; behind the first they miss
-	// what was cleaned since.
-	if err != nil || m.Applied > end || m.Applied != 0 && m.Applied < first {
+	// what was cleaned since; another log's say nothing.
+	if err != nil || m.Applied > end || m.Applied != 0 && m.Applied < first || m.Mark != mark(m.Applied) {
 		b.o.Logger.Warn("views do not fit the log and are rebuilt", "applied", m.Applied, "log_first", first, "log_end", end, "error", err)
 		if ix != nil {
 			if err := ix.Abandon(); err != nil {

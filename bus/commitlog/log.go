@@ -36,6 +36,9 @@ type Options struct {
 	HotBytes int64
 	// MaxFrame is the largest payload in bytes; 0 = 256 MiB, at most 1 GiB.
 	MaxFrame int64
+	// OldestFirst says that segments are only ever removed from the oldest on: one
+	// that is missing between two others is corruption then.
+	OldestFirst bool
 	// Logger is told what recovery found; nil = nobody is.
 	Logger *slog.Logger
 }
@@ -154,6 +157,18 @@ func (l *Log) find(pos Position) *segment {
 		return nil
 	}
 	return list[i-1]
+}
+
+// Mark tells logs apart that have come as far as pos: it depends on what the
+// segment before pos was made as. It is 0 where that is gone.
+func (l *Log) Mark(pos Position) uint32 {
+	if pos == 0 {
+		return 0
+	}
+	if s := l.find(pos - 1); s != nil {
+		return s.seed
+	}
+	return 0
 }
 
 // Segments returns the segments in order; the last is the one being written.

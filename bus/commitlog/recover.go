@@ -54,6 +54,9 @@ func (l *Log) recover() error {
 		if next := segs[i+1]; t.end > next.base {
 			return next.corrupt(next.base, fmt.Errorf("it begins at position %d, before the end of the segment before it", next.base))
 		}
+		if next := segs[i+1]; l.options.OldestFirst && t.end < next.base {
+			return next.corrupt(next.base, fmt.Errorf("the segment before it is missing: %s", l.path(t.end)))
+		}
 		if !whole {
 			if err := l.settle(s.segment, t); err != nil {
 				return err

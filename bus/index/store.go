@@ -31,6 +31,7 @@ type Options struct {
 	FS         FS    // nil = the real disk
 	CacheBytes int64 // block cache; default 32 MiB
 	Logger     *slog.Logger
+	Mark       func(applied uint64) uint32 // tells the log from others; nil = does not
 }
 
 // Store is the views on disk. Reads may come from any goroutine; there is one
@@ -39,6 +40,7 @@ type Store struct {
 	db    *pebble.DB
 	cache *pebble.Cache
 	space *space
+	mark  func(uint64) uint32
 }
 
 // Open opens or creates the store in dir.
@@ -52,8 +54,14 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := o.FS.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("views: %w", err)
 	}
+	if o.Mark == nil {
+		o.Mark = func(uint64) uint32 { return 0 }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := removeDamaged(dir, o); err != nil {
+		return nil, err
 	}
 	space := newSpace(dir, o.FS, o.Logger)
 	cache := pebble.NewCache(o.CacheBytes)
@@ -64,18 +72,20 @@ func Open(dir string, o Options) (*Store, error) {
 		FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize:       16 << 20,
 		Logger:             logger{o.Logger},
+		EventListener:      &pebble.EventListener{DataCorruption: damaged(dir, o)},
 	})
 	if err != nil {
 		cache.Unref()
 		return nil, fmt.Errorf("views %s: %w", dir, err)
 	}
-	return &Store{db, cache, space}, nil
+	return &Store{db, cache, space, o.Mark}, nil
 }
 
 // Meta is how far the views have come.
 type Meta struct {
 	Applied uint64 // log position up to which frames have been applied
 	Live    int64  // bytes in the log of all live runs
+	Mark    uint32 // of the log, at Applied
 }
 
 // Meta returns the applied position and the live bytes; zero in a new store.
@@ -84,11 +94,12 @@ func (s *Store) Meta() (Meta, error) { return meta(s.db) }
 func meta(r pebble.Reader) (Meta, error) {
 	var m Meta
 	err := get(r, []byte{kindMeta}, func(v []byte) error {
-		if len(v) != 16 {
+		if len(v) != 20 {
 			return errValue
 		}
 		m.Applied = binary.BigEndian.Uint64(v)
 		m.Live = int64(binary.BigEndian.Uint64(v[8:]))
+		m.Mark = binary.BigEndian.Uint32(v[16:])
 		return nil
 	})
 	return m, err

@@ -11,13 +11,14 @@ import (
 // writes. Errors stick: Commit returns the first.
 type Txn struct {
 	b    *pebble.Batch
+	mark func(applied uint64) uint32
 	meta Meta
 	err  error
 }
 
 // Begin starts a transaction. There is one at a time.
 func (s *Store) Begin() *Txn {
-	t := &Txn{b: s.db.NewIndexedBatch()}
+	t := &Txn{b: s.db.NewIndexedBatch(), mark: s.mark}
 	t.meta, t.err = meta(t.b)
 	return t
 }
@@ -26,8 +27,10 @@ func (s *Store) Begin() *Txn {
 // in memory afterwards and on disk at some later time.
 func (t *Txn) Commit(applied uint64) error {
 	t.meta.Applied = applied
-	v := binary.BigEndian.AppendUint64(make([]byte, 0, 16), t.meta.Applied)
-	t.set([]byte{kindMeta}, binary.BigEndian.AppendUint64(v, uint64(t.meta.Live)))
+	t.meta.Mark = t.mark(applied)
+	v := binary.BigEndian.AppendUint64(make([]byte, 0, 20), t.meta.Applied)
+	v = binary.BigEndian.AppendUint64(v, uint64(t.meta.Live))
+	t.set([]byte{kindMeta}, binary.BigEndian.AppendUint32(v, t.meta.Mark))
 	if t.err != nil {
 		_ = t.b.Close()
 		return t.err
