@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -17,16 +18,35 @@ import (
 type sink struct {
 	cfg    config
 	client *http.Client
+	where  string // the URL as errors show it
 	now    func() time.Time
 	body   []byte // of the request in the making
 }
 
 func open(_ context.Context, cfg config, env connectors.Env) (connectors.Sink, error) {
-	s := &sink{cfg: cfg, client: newClient(&cfg), now: env.Now}
+	s := &sink{cfg: cfg, client: newClient(&cfg), where: shown(cfg.URL), now: env.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	return s, nil
+}
+
+// shown is a URL without path and query: those of a hook are its secret, which the
+// config may hold by reference.
+func shown(full string) string {
+	u, err := url.Parse(full)
+	if err != nil {
+		return "the URL"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// bare is err without the URL that net/http and net/url put before it.
+func bare(err error) error {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		return ue.Err
+	}
+	return err
 }
 
 // errBehind fails an event whose key an event before it is stuck with.
@@ -106,9 +126,9 @@ func (s *sink) send(ctx context.Context, records []event.Record, numbers []int) 
 	resp, err := s.client.Do(req)
 	if err != nil {
 		if errors.Is(err, ErrPrivate) {
-			return connectors.Permanent(fmt.Errorf("url: %w", err))
+			return connectors.Permanent(fmt.Errorf("url: %w", bare(err)))
 		}
-		return targetError{err}
+		return targetError{fmt.Errorf("%s %s: %w", s.cfg.Method, s.where, bare(err))}
 	}
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // read to its end, a connection is used again; what is longer costs the connection
 	_ = resp.Body.Close()                                    // the answer counts, not how it ends
@@ -121,7 +141,7 @@ func (s *sink) judge(resp *http.Response, said []byte) error {
 	if code >= 200 && code < 300 {
 		return nil
 	}
-	err := fmt.Errorf("%s answered %s%s", s.cfg.URL, resp.Status, excerpt(said))
+	err := fmt.Errorf("%s answered %s%s", s.where, resp.Status, excerpt(said))
 	switch {
 	case code >= 300 && code < 400:
 		return connectors.Permanent(fmt.Errorf("%w: redirects are not followed: set url to %s", err, resp.Header.Get("Location")))
@@ -175,7 +195,7 @@ func (s *sink) request(ctx context.Context, records []event.Record, numbers []in
 	// The transport may read a body after Do has returned, so each request has its own.
 	req, err := http.NewRequestWithContext(ctx, s.cfg.Method, s.cfg.URL, bytes.NewReader(bytes.Clone(s.body)))
 	if err != nil {
-		return nil, fmt.Errorf("url: %w", err)
+		return nil, fmt.Errorf("url: %w", bare(err))
 	}
 	s.cfg.auth(req)
 	if contentType != "" {

@@ -288,3 +288,37 @@ func TestPercentEncode(t *testing.T) {
 		}
 	})
 }
+
+// TestURLIsNotShown has every way to fail say where, without path and query: those
+// of a hook are its secret.
+func TestURLIsNotShown(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
+	t.Cleanup(server.Close)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for _, c := range []struct {
+		name, url, say string
+		private        bool
+	}{
+		{"refused by the target", server.URL + "/hush?key=hush", server.URL + " answered 400", true},
+		{"out of reach", gone.URL + "/hush?key=hush", "POST " + gone.URL + ": dial tcp", true},
+		{"private", gone.URL + "/hush?key=hush", "allow.private", false},
+		{"no path that can be", gone.URL + "/%hush", "url: must be", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("HOOK", c.url)
+			s, err := Plugin().Sink.Open(t.Context(), map[string]any{"url": "${env:HOOK}", "allow.private": c.private}, connectors.Env{})
+			if err == nil {
+				t.Cleanup(func() { _ = s.Close() })
+				err = s.Write(t.Context(), []event.Record{sample("1", "k")})
+			}
+			text := fmt.Sprint(err)
+			if b, ok := errors.AsType[*connectors.BatchError](err); ok {
+				text = fmt.Sprint(b.Failed[0])
+			}
+			if !strings.Contains(text, c.say) || strings.Contains(text, "hush") {
+				t.Errorf("%s; want %q and not the path", text, c.say)
+			}
+		})
+	}
+}
