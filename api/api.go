@@ -60,6 +60,7 @@ type Server struct {
 	maxEvents int64
 	heartbeat time.Duration
 	bodies    budget
+	answers   budget // what readers have been read but have not taken yet
 	receivers receivers
 	metrics   *metrics
 	origin    *http.CrossOriginProtection
@@ -95,7 +96,7 @@ func New(o Options) (*Server, error) {
 	o.MaxBodies = max(o.MaxBodies, 2*(o.MaxBody+1))
 	s := &Server{
 		client: o.Client, plugins: o.Plugins, dataDir: o.Node.DataDir, log: o.Logger, now: o.Now, check: o.Health,
-		maxEvents: o.MaxBody, heartbeat: heartbeat, bodies: budget{most: o.MaxBodies},
+		maxEvents: o.MaxBody, heartbeat: heartbeat, bodies: budget{most: o.MaxBodies}, answers: budget{most: o.MaxBodies},
 		receivers: receivers{byName: map[string]receiver{}}, origin: http.NewCrossOriginProtection(),
 		echo: echo.New(), stopping: make(chan struct{}),
 	}

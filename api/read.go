@@ -59,12 +59,51 @@ func (s *Server) getEvents(ctx context.Context, r *rest.Request) (rest.Answer, e
 	}
 	ctx, cancel := s.untilStop(ctx)
 	defer cancel()
-	body, err := page(ctx, newMerge(s.client, topic, cursors, limit), limit, wait)
-	if errors.Is(err, bus.ErrNoTopic) {
-		err = desired.NoTopic(topic.Name)
+	hold := holder{budget: &s.answers}
+	body, err := page(ctx, newMerge(s.client, topic, cursors, limit), limit, wait, &hold)
+	if err != nil {
+		hold.release()
+		if errors.Is(err, bus.ErrNoTopic) {
+			err = desired.NoTopic(topic.Name)
+		}
+		return rest.Answer{}, err
 	}
-	return rest.Answer{Raw: body, Type: "application/json"}, err
+	// It counts until the client has taken it. Invariant 10.
+	return rest.Answer{Stream: func(_ context.Context, w http.ResponseWriter) error {
+		defer hold.release()
+		w.Header().Set("Content-Type", "application/json")
+		out := sse{w: w, ctl: http.NewResponseController(w)}
+		for len(body) > 0 && out.send(body[:min(len(body), answerPiece)]) == nil {
+			body = body[min(len(body), answerPiece):]
+		}
+		return nil
+	}}, nil
 }
+
+// answerPiece is how much of an answer has to be taken within one deadline.
+const answerPiece = 1 << 20
+
+// holder is one answer's share of a budget.
+type holder struct {
+	budget *budget
+	n      int64
+}
+
+func (h *holder) take(n int64) bool {
+	if !h.budget.take(n) {
+		return false
+	}
+	h.n += n
+	return true
+}
+
+func (h *holder) release() {
+	h.budget.give(h.n)
+	h.n = 0
+}
+
+// footprint is about what a record takes as it is and as JSON.
+func footprint(r *event.Record) int64 { return 2*int64(len(r.Data)) + 1024 }
 
 // wantsStream reports whether a client asks for server-sent events.
 func wantsStream(h http.Header) bool {
@@ -94,7 +133,7 @@ func (s *Server) cursors(ctx context.Context, topic bus.Topic, queue int, p desi
 
 // page reads one answer: at most limit records, cut at maxAnswer bytes unless
 // the first alone is larger; it waits for the first one only.
-func page(ctx context.Context, m *merge, limit int, wait time.Duration) ([]byte, error) {
+func page(ctx context.Context, m *merge, limit int, wait time.Duration, hold *holder) ([]byte, error) {
 	out := []byte{'['}
 	for n := 0; n < limit && len(m.queues) > 0; {
 		r, ok, err := m.next(ctx)
@@ -110,6 +149,12 @@ func page(ctx context.Context, m *merge, limit int, wait time.Duration) ([]byte,
 			}
 			wait = 0
 			continue
+		}
+		if !hold.take(footprint(&r)) {
+			if n > 0 {
+				break
+			}
+			return nil, rest.Fail(http.StatusTooManyRequests, "", "too many answers wait to be taken by their readers: try again, or read less at once")
 		}
 		before := len(out)
 		if n > 0 {

@@ -64,6 +64,12 @@ func (s *Server) follow(ctx context.Context, m *merge, out *sse) error {
 		if err != nil {
 			return err
 		}
+		if need := footprint(&r); ok && need > streamPiece {
+			if err := s.sendLarge(ctx, m, out, &buf, &r, need); err != nil {
+				return err
+			}
+			continue
+		}
 		if ok {
 			buf = fmt.Appendf(buf, "id: %s\ndata: ", formatToken(m.topic, m.places()))
 			buf = event.AppendRecordJSON(buf, &r)
@@ -87,6 +93,38 @@ func (s *Server) follow(ctx context.Context, m *merge, out *sse) error {
 			buf = append(buf, ": heartbeat\n\n"...)
 		}
 	}
+}
+
+// sendLarge sends what was gathered, then one large record once the budget of
+// all answers has room for it. Invariant 10.
+func (s *Server) sendLarge(ctx context.Context, m *merge, out *sse, buf *[]byte, r *event.Record, need int64) error {
+	if len(*buf) > 0 {
+		if err := out.send(*buf); err != nil {
+			return err
+		}
+		*buf = (*buf)[:0]
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !s.answers.take(min(need, s.answers.most)) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer s.answers.give(min(need, s.answers.most))
+	big := fmt.Appendf(nil, "id: %s\ndata: ", formatToken(m.topic, m.places()))
+	big = event.AppendRecordJSON(big, r)
+	big = append(big, '\n', '\n')
+	for len(big) > 0 {
+		n := min(len(big), answerPiece)
+		if err := out.send(big[:n]); err != nil {
+			return err
+		}
+		big = big[n:]
+	}
+	return nil
 }
 
 // sse writes pieces of a stream, each flushed and within its own deadline.

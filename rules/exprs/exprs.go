@@ -85,7 +85,23 @@ func CompileWhere(raw json.RawMessage, o Options) (*Expr, error) {
 	if err := json.Unmarshal(raw, &src); err != nil {
 		return nil, &Error{Msg: `is not a string, such as "data.amount > 100"`}
 	}
-	return Compile(src, o)
+	x, err := Compile(src, o)
+	if err != nil {
+		return nil, err
+	}
+	// What can be told now must not wait for an event: `1 + 1` is no condition.
+	t := x.program.Node().Type()
+	if len(x.vars) == 0 { // a constant
+		if v, err := x.Value(&event.Event{}); err == nil {
+			t = reflect.TypeOf(v)
+		}
+	}
+	switch {
+	case t == nil, t.Kind() == reflect.Bool, t.Kind() == reflect.Interface:
+		return x, nil
+	default:
+		return nil, &Error{Line: 1, Column: 1, Msg: fmt.Sprintf("is of type %s, and a condition is true or false: compare it with something", t)}
+	}
 }
 
 // String returns the source of the expression.
