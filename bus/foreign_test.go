@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestViewsOfAnotherLog(t *testing.T) {
 		dirs[i] = dir
 		mustCreate(t, b, Topic{Name: "t"})
 		for n := range 10 * (2 - i) {
-			mustAppend(t, b, Batch{Writes: []Write{{Topic: "t", Events: []event.Event{ev(fmt.Sprint("e", n), "", fmt.Sprint(i))}}}})
+			mustAppend(t, b, Batch{Writes: []Write{{Topic: "t", Events: []event.Event{ev(fmt.Sprint("e", n), "", strconv.Itoa(i))}}}})
 		}
 		if i == 0 {
 			want = dump(t, b)

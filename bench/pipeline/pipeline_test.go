@@ -134,7 +134,7 @@ func run(b *testing.B, in, where string, all *cost) {
 		b.Fatal(err)
 	}
 	all.runs, all.cpu, all.wall = all.runs+1, all.cpu+used, all.wall+took
-	all.syncs, all.profile = all.syncs+int64(stats.Log.Syncs), profile.Bytes()
+	all.syncs, all.profile = all.syncs+stats.Log.Syncs, profile.Bytes()
 }
 
 func rule(where string) json.RawMessage {

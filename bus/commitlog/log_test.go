@@ -2,7 +2,6 @@ package commitlog_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,7 +259,7 @@ func TestOpenFiles(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if got := payloads(t, l, 0); len(got) != n || got[n-1] != fmt.Sprint(n-1) {
+		if got := payloads(t, l, 0); len(got) != n || got[n-1] != strconv.Itoa(n-1) {
 			t.Fatalf("%d frames", len(got))
 		}
 		if files := m.OpenFiles(); files > 130 {
@@ -279,7 +278,7 @@ func TestFull(t *testing.T) {
 	var want []string
 	fill := func() {
 		for i := 0; ; i++ {
-			p := strings.Repeat(fmt.Sprint(i%10), 900)
+			p := strings.Repeat(strconv.Itoa(i%10), 900)
 			end := l.End()
 			_, err := l.Append(0, []byte(p))
 			switch {

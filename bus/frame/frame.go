@@ -44,9 +44,10 @@ const (
 	// Own is the flag of a run that no link may refer to.
 	Own = 2
 
-	// MaxRunRecords and MaxRunBytes bound a run, and so what a look-up decodes.
+	// MaxRunRecords bounds a run, and so what a look-up decodes.
 	MaxRunRecords = 1024
-	MaxRunBytes   = 1 << 20
+	// MaxRunBytes does too.
+	MaxRunBytes = 1 << 20
 )
 
 // ErrPayload says that bytes are not a frame's payload.

@@ -22,6 +22,7 @@ func fullDisk() (FS, *atomic.Bool) {
 			if full.Load() {
 				return syscall.ENOSPC
 			}
+		default: // needs no space
 		}
 		return nil
 	})), &full
