@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"millrace/api/desired"
 	"millrace/api/rest"
+	"millrace/schemas/spec"
 	"millrace/workers"
 )
 
@@ -36,11 +38,26 @@ type rule struct {
 }
 
 func ruleOf(name string, d workers.RuleDef) rule {
-	r := rule{Name: name, State: workers.StateRunning, Paused: d.Paused, Created: d.Created, Spec: d.Spec}
+	r := rule{Name: name, State: workers.StateRunning, Paused: d.Paused, Created: d.Created, Spec: shownSpec(d.Spec)}
 	if d.Paused {
 		r.State = workers.StatePaused
 	}
 	return r
+}
+
+// shownSpec is a spec as it was put, but without secrets that were written out.
+func shownSpec(raw json.RawMessage) json.RawMessage {
+	var v map[string]any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return raw
+	}
+	shown, err := json.Marshal(spec.Redact(v, nil))
+	if err != nil || !bytes.Contains(shown, []byte(`"`+spec.Hidden+`"`)) {
+		return raw
+	}
+	return shown
 }
 
 func (s *Server) listRules(ctx context.Context, _ *rest.Request) (rest.Answer, error) {

@@ -90,7 +90,7 @@ type taskID struct {
 }
 
 func (s *Service) infoOf(name string, c *desired.Connector, st *state) info {
-	i := info{Name: name, Config: c.Def.Config, Tasks: []taskID{}, Type: c.Type()}
+	i := info{Name: name, Config: s.shown(c.Def.Config), Tasks: []taskID{}, Type: c.Type()}
 	for _, t := range st.Tasks {
 		i.Tasks = append(i.Tasks, taskID{name, t.ID})
 	}
@@ -216,6 +216,9 @@ func (s *Service) store(ctx context.Context, name string, config map[string]stri
 	defer p.Close()
 	if _, exists := p.Connectors[name]; exists && fresh {
 		return rest.Answer{}, rest.Conflict("Connector %s already exists", name)
+	}
+	if old, ok := p.Connectors[name]; ok {
+		keepHidden(config, old.Config)
 	}
 	action, err := p.PutConnector(ctx, name, config, state)
 	if err != nil {

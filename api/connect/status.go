@@ -132,7 +132,7 @@ func (s *Service) tasks(ctx context.Context, r *rest.Request) (rest.Answer, erro
 	}
 	out := []task{}
 	for _, t := range st.Tasks {
-		out = append(out, task{taskID{name, t.ID}, c.Def.Config})
+		out = append(out, task{taskID{name, t.ID}, s.shown(c.Def.Config)})
 	}
 	return rest.OK(out)
 }

@@ -158,10 +158,11 @@ func linkNothing(f *fixture) {
 // linkRetention: what a live link refers to stays readable after retention has
 // passed it. Invariant 8.
 func linkRetention(f *fixture) {
-	orders := f.create(bus.Topic{Name: "orders", Retention: bus.Retention{Bytes: 1}})
+	orders := f.topic("orders", 1)
 	f.topic("target", 1)
 	at := f.put("orders", ev("x", "", "precious"))[0]
 	f.link("target", bus.Link{To: ref(orders, at)})
+	f.create(bus.Topic{Name: "orders", Retention: bus.Retention{Bytes: 1}})
 	f.eventually("the original is past retention", func() bool {
 		f.put("orders", events("more", 1)...)
 		return f.bound("orders", 0).First > at.Offset
