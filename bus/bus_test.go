@@ -7,11 +7,24 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"millrace/bus/event"
 )
+
+// clock is a bus's clock that a test moves.
+type clock struct{ nanos atomic.Int64 }
+
+func newClock(seconds int64) *clock {
+	c := new(clock)
+	c.nanos.Store(seconds * int64(time.Second))
+	return c
+}
+
+func (c *clock) now() time.Time      { return time.Unix(0, c.nanos.Load()) }
+func (c *clock) add(d time.Duration) { c.nanos.Add(int64(d)) }
 
 func openTemp(t *testing.T, o Options) (*Bus, string) {
 	t.Helper()

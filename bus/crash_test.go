@@ -66,7 +66,7 @@ func (m *crashModel) clone() *crashModel {
 type crashWalk struct {
 	t     *testing.T
 	rng   *rand.Rand
-	now   time.Time
+	clock *clock
 	b     *Bus
 	mem   *vfs.Mem
 	views *pebblevfs.MemFS
@@ -87,7 +87,7 @@ const crashQueues = 2
 func (w *crashWalk) options(fs vfs.FS, views pebblevfs.FS) Options {
 	return Options{
 		FS: fs, ViewsFS: views, SegmentBytes: 8 << 10, MaxEvent: 1 << 20, CleanEvery: -1,
-		SyncInterval: time.Hour, Now: func() time.Time { return w.now },
+		SyncInterval: time.Hour, Now: w.clock.now,
 	}
 }
 
@@ -218,7 +218,7 @@ func (w *crashWalk) step() {
 	case p < 75:
 		w.batch()
 	case p < 85:
-		w.now = w.now.Add(time.Duration(w.rng.IntN(3600)) * time.Second)
+		w.clock.add(time.Duration(w.rng.IntN(3600)) * time.Second)
 		w.must(w.b.Clean(w.t.Context()))
 	case p < 90:
 		w.must(w.b.index.Flush())
@@ -409,7 +409,7 @@ func TestCrash(t *testing.T) {
 	crashes, schedules := 0, 0
 	for ; schedules == 0 || time.Now().Before(end); schedules++ {
 		w := &crashWalk{
-			t: t, rng: rng, now: time.Unix(1_800_000_000, 0), mem: new(vfs.Mem), views: pebblevfs.NewCrashableMem(),
+			t: t, rng: rng, clock: newClock(1_800_000_000), mem: new(vfs.Mem), views: pebblevfs.NewCrashableMem(),
 			model: &crashModel{
 				queues: map[Cursor][]string{}, keyed: map[string]string{}, saved: map[slotKey]int64{},
 			},

@@ -16,8 +16,8 @@ import (
 // deletes the views: what is rebuilt from the log alone is equal, to the byte.
 func TestViewsAfterRetention(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(1_900_000_000, 0)
-	o := Options{CleanEvery: -1, SegmentBytes: 64 << 10, Now: func() time.Time { return now }}
+	clock := newClock(1_900_000_000)
+	o := Options{CleanEvery: -1, SegmentBytes: 64 << 10, Now: clock.now}
 	b, dir := openTemp(t, o)
 	orders := mustCreate(t, b, Topic{Name: "orders", Queues: 4, Retention: Retention{Age: Duration(time.Hour)}})
 	mustCreate(t, b, Topic{Name: "table", Type: Compacted})
@@ -26,7 +26,7 @@ func TestViewsAfterRetention(t *testing.T) {
 	mustAppend(t, b, Batch{ID: "idle", Writes: []Write{{Topic: "idle", Events: []event.Event{ev("first", "", "1")}}}})
 	var kept []string
 	for i := range 3000 {
-		now = now.Add(10 * time.Second)
+		clock.add(10 * time.Second)
 		key := fmt.Sprint("k", i%50)
 		batch := Batch{
 			ID: fmt.Sprint("b", i),
@@ -50,7 +50,7 @@ func TestViewsAfterRetention(t *testing.T) {
 		}
 	}
 	made := int(uint64(b.log.End())/uint64(o.SegmentBytes)) + 1
-	now = now.Add(2 * time.Hour)
+	clock.add(2 * time.Hour)
 	if err := b.Clean(t.Context()); err != nil {
 		t.Fatal(err)
 	}
