@@ -41,7 +41,7 @@ func (b *budget) give(n int64) { b.used.Add(-n) }
 // more than the limit and one byte, whatever the client announces or sends.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), err error) {
 	tooLarge := func() error {
-		return rest.Fail(http.StatusRequestEntityTooLarge, "", "the body is larger than the limit of %d bytes (%s)", limit, mebibytes(limit))
+		return rest.Of(http.StatusRequestEntityTooLarge, "body", "the body is larger than the limit of %d bytes (%s)", limit, mebibytes(limit))
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return nil, nil, rest.Fail(http.StatusUnsupportedMediaType, "Content-Encoding", "%q is not taken: send the body as it is", enc)

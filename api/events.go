@@ -94,10 +94,10 @@ func parseEvents(r *rest.Request) ([]event.Event, error) {
 			"%q is not CloudEvents: send %s, %s, or any type with the attributes as ce- headers", ct, event.ContentTypeJSON, event.ContentTypeBatch)
 	}
 	if err == nil && len(events) > maxBatchEvents {
-		err = rest.Fail(http.StatusRequestEntityTooLarge, "", "the batch has %d events, the limit is %d: send it in pieces", len(events), maxBatchEvents)
+		err = rest.Of(http.StatusRequestEntityTooLarge, "body", "the batch has %d events, the limit is %d: send it in pieces", len(events), maxBatchEvents)
 	}
 	if errors.Is(err, event.ErrSyntax) {
-		err = rest.Bad("", "the body is not JSON: %v", err)
+		err = rest.Of(http.StatusBadRequest, "body", "the body is not JSON: %v", err)
 	}
 	return events, err
 }

@@ -3,6 +3,7 @@ package desired
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -131,7 +132,7 @@ func (p *Plan) DeleteConnection(name string, force bool) error {
 		return rest.NotFound("no such connection: %s", name)
 	}
 	if users := p.connectionUsers(name); len(users) > 0 && !force {
-		return rest.Conflict("connection %s is used by %s: delete those first, or add ?force=true", name, strings.Join(users, ", "))
+		return rest.Of(http.StatusConflict, "connection", "connection %s is used by %s: delete those first, or add ?force=true", name, strings.Join(users, ", "))
 	}
 	delete(p.Connections, name)
 	p.remove(workers.TopicConnections, name)

@@ -3,6 +3,7 @@ package desired
 import (
 	"context"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -213,7 +214,7 @@ func (p *Plan) DeleteConnector(name string, force bool) error {
 		}
 	}
 	if len(users) > 0 && !force {
-		return rest.Conflict("connector %s is used by %s: delete those first, or add ?force=true", name, strings.Join(users, ", "))
+		return rest.Of(http.StatusConflict, "connector", "connector %s is used by %s: delete those first, or add ?force=true", name, strings.Join(users, ", "))
 	}
 	delete(p.Connectors, name)
 	p.remove(bus.TopicConfig, name)

@@ -145,7 +145,7 @@ func (p *Plan) DeleteTopic(name string, force bool) error {
 		return NoTopic(name)
 	}
 	if users := p.topicUsers(name); len(users) > 0 && !force {
-		return rest.Conflict("topic %s is used by %s: delete those first, or add ?force=true", name, strings.Join(users, ", "))
+		return rest.Of(http.StatusConflict, "topic", "topic %s is used by %s: delete those first, or add ?force=true", name, strings.Join(users, ", "))
 	}
 	delete(p.topics, name)
 	p.drop = append(p.drop, drop{topic: name, force: force})
@@ -154,7 +154,7 @@ func (p *Plan) DeleteTopic(name string, force bool) error {
 
 // NoTopic is the 404 that says how to make a topic.
 func NoTopic(name string) error {
-	return rest.NotFound("no such topic: %s: create it with PUT /topics/%s", name, name)
+	return rest.Of(http.StatusNotFound, "topic", "no such topic: %s: create it with PUT /topics/%s", name, name)
 }
 
 // topicUsers names the rules and connectors that read or write a topic.

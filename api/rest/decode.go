@@ -46,7 +46,7 @@ func (r *Request) Object() (json.RawMessage, error) {
 		return nil, err
 	}
 	if _, ok := v.(map[string]any); !ok {
-		return nil, Bad("", "the body is %s: send a JSON object", kindOf(v))
+		return nil, Of(http.StatusBadRequest, "body", "the body is %s: send a JSON object", kindOf(v))
 	}
 	return r.Body, nil
 }
@@ -61,7 +61,7 @@ func (r *Request) wantJSON() error {
 		return Fail(http.StatusUnsupportedMediaType, "Content-Type", "%q is not JSON: send application/json", mt)
 	}
 	if len(bytes.TrimSpace(r.Body)) == 0 {
-		return Bad("", "the body is empty: send a JSON object")
+		return Of(http.StatusBadRequest, "body", "the body is empty: send a JSON object")
 	}
 	return nil
 }
@@ -101,6 +101,12 @@ func Lenient(doc []byte, into any) error {
 }
 
 func parse(path string, doc []byte) (any, error) {
+	bad := func(format string, args ...any) error {
+		if path == "" {
+			return Of(http.StatusBadRequest, "body", format, args...)
+		}
+		return Bad(path, format, args...)
+	}
 	dec := json.NewDecoder(bytes.NewReader(doc))
 	dec.UseNumber()
 	var v any
@@ -110,16 +116,16 @@ func parse(path string, doc []byte) (any, error) {
 		if errors.Is(err, io.EOF) {
 			return v, nil
 		}
-		return nil, Bad(path, "the JSON has more after its end, at byte %d", dec.InputOffset())
+		return nil, bad("the JSON has more after its end, at byte %d", dec.InputOffset())
 	}
 	var se *json.SyntaxError
 	switch {
 	case errors.As(err, &se):
-		return nil, Bad(path, "the body is not JSON: %v at byte %d", se, se.Offset)
+		return nil, bad("the body is not JSON: %v at byte %d", se, se.Offset)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, Bad(path, "the body is not JSON: it ends in the middle, at byte %d", len(doc))
+		return nil, bad("the body is not JSON: it ends in the middle, at byte %d", len(doc))
 	default:
-		return nil, Bad(path, "the body is not JSON: %v", err)
+		return nil, bad("the body is not JSON: %v", err)
 	}
 }
 

@@ -45,11 +45,11 @@ func TestStrict(t *testing.T) {
 		`{"by": []}`:                         "by",
 		`{"one": {"name": 1}}`:               "one.name",
 		`[]`:                                 "",
-		`{`:                                  "",
-		``:                                   "",
-		`{} x`:                               "",
-		`{"n": 01}`:                          "",
-		"{\"n\": \"\xff\"":                   "",
+		`{`:                                  "body",
+		``:                                   "body",
+		`{} x`:                               "body",
+		`{"n": 01}`:                          "body",
+		"{\"n\": \"\xff\"":                   "body",
 		`{"parts": [{"name": "a", "x": 1}]}`: "parts[0].x",
 	} {
 		var w whole

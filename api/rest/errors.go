@@ -69,6 +69,12 @@ func Bad(field, format string, args ...any) error {
 	return Fail(http.StatusBadRequest, field, format, args...)
 }
 
+// Of is a Fail whose message names the thing itself, so that field is not put
+// before it.
+func Of(status int, field, format string, args ...any) error {
+	return &Error{Status: status, Field: field, Msg: fmt.Sprintf(format, args...)}
+}
+
 // NotFound is a 404.
 func NotFound(format string, args ...any) error {
 	return Fail(http.StatusNotFound, "", format, args...)
