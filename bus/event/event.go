@@ -3,7 +3,6 @@ package event
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -54,15 +53,7 @@ type Ref struct {
 func (r Ref) IsZero() bool { return r.Topic == 0 }
 
 // String is "topic id/queue/offset", all decimal.
-func (r Ref) String() string { return string(r.append(nil)) }
-
-func (r Ref) append(dst []byte) []byte {
-	dst = strconv.AppendUint(dst, r.Topic, 10)
-	dst = append(dst, '/')
-	dst = strconv.AppendInt(dst, int64(r.Queue), 10)
-	dst = append(dst, '/')
-	return strconv.AppendInt(dst, r.Offset, 10)
-}
+func (r Ref) String() string { return fmt.Sprintf("%d/%d/%d", r.Topic, r.Queue, r.Offset) }
 
 // Record is an event read from a topic. Where the place holds a link, Event is
 // the event linked to with the link's overlay in Ext, and Origin is the place of

@@ -32,17 +32,13 @@ func AppendJSON(dst []byte, e *Event) []byte {
 }
 
 // AppendRecordJSON appends r as AppendJSON does, with the extensions mrqueue and
-// mroffset (strings), mrattempt when it is above 0 and mrorigin as Ref.String,
-// unless r.Ext says another mrorigin.
+// mroffset (strings), and mrattempt when it is above 0.
 func AppendRecordJSON(dst []byte, r *Record) []byte {
 	dst = appendCore(dst, &r.Event)
-	origin := !r.Origin.IsZero()
 	for i := range r.Ext {
 		switch r.Ext[i].Name {
 		case ExtQueue, ExtOffset, ExtAttempt:
 			continue
-		case ExtOrigin:
-			origin = false
 		}
 		dst = appendAttr(dst, &r.Ext[i])
 	}
@@ -54,11 +50,6 @@ func AppendRecordJSON(dst []byte, r *Record) []byte {
 	if r.Attempt > 0 {
 		dst = append(dst, `,"`+ExtAttempt+`":`...)
 		dst = strconv.AppendInt(dst, int64(r.Attempt), 10)
-	}
-	if origin {
-		dst = append(dst, `,"`+ExtOrigin+`":"`...)
-		dst = r.Origin.append(dst)
-		dst = append(dst, '"')
 	}
 	return appendData(dst, &r.Event)
 }
