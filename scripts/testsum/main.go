@@ -40,6 +40,7 @@ type summary struct {
 	failedNames             []string
 	skipped                 map[string]string          // test → why
 	counterparts            map[string]map[string]bool // counterpart → packages
+	running                 map[string]bool            // packages that have started and not ended
 	packages, packagesEmpty int
 }
 
@@ -65,6 +66,7 @@ func newSummary(out io.Writer) *summary {
 		out:          out,
 		output:       make(map[key][]string),
 		skipped:      make(map[string]string),
+		running:      make(map[string]bool),
 		counterparts: make(map[string]map[string]bool),
 	}
 }
@@ -90,6 +92,8 @@ func (s *summary) read(r io.Reader) error {
 func (s *summary) take(e event) {
 	k := key{e.Package, e.Test}
 	switch e.Action {
+	case "start":
+		s.running[e.Package] = true
 	case "build-output":
 		s.printf("%s", e.Output)
 	case "build-fail":
@@ -113,6 +117,7 @@ func (s *summary) end(k key, e event) {
 	lines := s.output[k]
 	delete(s.output, k)
 	if k.test == "" {
+		delete(s.running, k.pkg)
 		s.packages++
 		word := "ok  "
 		if e.Action == "skip" { // no test files
@@ -182,8 +187,11 @@ func (s *summary) printf(format string, args ...any) {
 	}
 }
 
-// close writes the summary.
+// close writes the summary. A package that never ended was cut off: it failed.
 func (s *summary) close(notes string) error {
+	for _, pkg := range slices.Sorted(maps.Keys(s.running)) {
+		s.fail(pkg + " (did not end)")
+	}
 	s.printf("\nSummary\n")
 	s.printf("  %d tests passed, %d failed, %d skipped, in %d packages (%d of them without tests)\n",
 		s.passed, s.failed, len(s.skipped), s.packages, s.packagesEmpty)

@@ -29,6 +29,7 @@ const said = `
 {"ImportPath":"millrace/c","Action":"build-output","Output":"c/c.go:1: undefined: x\n"}
 {"ImportPath":"millrace/c","Action":"build-fail"}
 not JSON at all
+{"Action":"start","Package":"millrace/d"}
 `
 
 const shown = `ok   millrace/a                                  1.5 s
@@ -39,13 +40,14 @@ c/c.go:1: undefined: x
 not JSON at all
 
 Summary
-  1 tests passed, 3 failed, 1 skipped, in 3 packages (1 of them without tests)
+  1 tests passed, 4 failed, 1 skipped, in 3 packages (1 of them without tests)
   ran against a real server 1.2: a
   skipped: millrace/a TestNot, because the server: is not here
   missing: strace could not be installed
   FAILED: millrace/b TestBad
   FAILED: millrace/b TestHangs (did not end)
   FAILED: millrace/c (does not build)
+  FAILED: millrace/d (did not end)
 `
 
 func TestSummary(t *testing.T) {
