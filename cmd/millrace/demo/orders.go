@@ -168,9 +168,18 @@ func (r *run) redrive(ctx context.Context, file string) error {
 	if err := r.node.call(ctx, "POST", "/dead-letters/"+dead+"/redrive", nil, map[string]any{}, &answer); err != nil {
 		return err
 	}
+	again := time.Now().Add(2 * time.Second)
 	_, ok, err = until(ctx, patience, func() (bool, error) {
 		ids, err := idsIn(file)
-		return slices.Contains(ids, "o5"), err
+		if err != nil || slices.Contains(ids, "o5") {
+			return err == nil, err
+		}
+		// A redrive that overtook the mended rule ends where it came from.
+		if time.Now().After(again) {
+			again = time.Now().Add(2 * time.Second)
+			err = r.node.call(ctx, "POST", "/dead-letters/"+dead+"/redrive", nil, map[string]any{}, nil)
+		}
+		return false, err
 	})
 	if err != nil {
 		return err
