@@ -52,7 +52,7 @@ func (r *run) orders(ctx context.Context, t *target) error {
 	if err := r.checkUnmatched(ctx); err != nil {
 		return err
 	}
-	return r.redrive(ctx, file)
+	return r.redrive(ctx, file, t)
 }
 
 // postOrders posts six orders with the CloudEvents SDK, in binary and structured
@@ -122,7 +122,7 @@ func (r *run) checkUnmatched(ctx context.Context) error {
 
 // redrive looks at the poisoned order in the dead letters, mends the rule and
 // sends it again.
-func (r *run) redrive(ctx context.Context, file string) error {
+func (r *run) redrive(ctx context.Context, file string, t *target) error {
 	const dead = "__dead.big-orders"
 	var letters []map[string]any
 	_, ok, err := until(ctx, patience, func() (bool, error) {
@@ -171,7 +171,7 @@ func (r *run) redrive(ctx context.Context, file string) error {
 	again := time.Now().Add(2 * time.Second)
 	_, ok, err = until(ctx, patience, func() (bool, error) {
 		ids, err := idsIn(file)
-		if err != nil || slices.Contains(ids, "o5") {
+		if err != nil || slices.Contains(ids, "o5") && t.has("o5") {
 			return err == nil, err
 		}
 		// A redrive that overtook the mended rule ends where it came from.
@@ -184,7 +184,7 @@ func (r *run) redrive(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	r.check(ok && answer.Redriven == 2, "the rule mended and %d dead letters redriven: the order is in the file", answer.Redriven)
+	r.check(ok && answer.Redriven == 2, "the rule mended and %d dead letters redriven: both targets have the order", answer.Redriven)
 	letters = nil
 	err = r.node.call(ctx, "GET", "/dead-letters/"+dead, nil, nil, &letters)
 	r.check(err == nil && len(letters) == 0, "no dead letter is left")
