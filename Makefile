@@ -40,10 +40,10 @@ lint:
 	CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
 arrows:
-	CGO_ENABLED=0 $(GO) test -count=1 -run '^(TestArrows|TestShape)' ./cmd/millrace
+	CGO_ENABLED=0 $(GO) test -count=1 -run '^Test(Arrows|Shape|Invariants|Pages|Decisions)' ./cmd/millrace
 
 docs:
-	CGO_ENABLED=0 $(GO) test -count=1 -run 'Docs' ./...
+	CGO_ENABLED=0 $(GO) test -count=1 -run 'Docs' ./transforms ./connectors/builtin
 
 vuln:
 	scripts/vuln
